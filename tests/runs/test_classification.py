@@ -12,7 +12,7 @@ import torch
 
 from command import Command
 from fitting import fit, start
-from kept_run import Died, die_before, differences, kept, quicken
+from kept_run import quicken
 from labelled import TEST, TRAIN, VALID, labelled_config, write_reviews
 from nmt.config import Config
 from nmt.data.batching import unpadded
@@ -22,7 +22,7 @@ from nmt.prepare.pipeline.work import Sizes
 from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import choose_weights
 from nmt.text.vocabularies import Tokenizers
-from trained import records
+from trained import assert_same_run, records, train_with_deaths
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -63,10 +63,9 @@ def trained(text: Path) -> Path:
 def test_encoder_learns_labels(trained: Path, nmt: Command) -> None:
     best = max(record["accuracy"] for record in records(trained, "valid"))
     assert best > 0.95 and all(0 <= record["macro_f1"] <= 1 for record in records(trained, "valid"))
-    assert json.loads(RunDir(trained).selected.read_text())["reason"].endswith("on the development set")
-    assert "accuracy" in json.loads(RunDir(trained).selected.read_text())["reason"]
-    done = nmt("evaluate", "--run", trained, "--format=json")
-    report = json.loads(done.out)
+    reason = json.loads(RunDir(trained).selected.read_text())["reason"]
+    assert "accuracy" in reason and reason.endswith("on the development set")
+    report = json.loads(nmt("evaluate", "--run", trained, "--format=json").out)
     scores = {score["metric"]: score["value"] for score in report["scores"]}
     assert scores["accuracy"] > 0.95 and scores["macro_f1"] > 0.95 and 0 <= scores["calibration_error"] < 0.5
     assert report["labels"] == ["neg", "pos"] and sum(map(sum, report["confusion"])) == len(TEST)
@@ -82,40 +81,29 @@ def test_encoder_learns_labels(trained: Path, nmt: Command) -> None:
 
 
 def test_decoder_learns_labels(text: Path, tmp_path: Path, nmt: Command) -> None:
-    settings = config(text, "decoder")
-    fit(settings, text / "data", tmp_path / "run")
+    fit(config(text, "decoder"), text / "data", tmp_path / "run")
     assert max(record["accuracy"] for record in records(tmp_path / "run", "valid")) > 0.95
-    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line, _ in TEST), encoding="utf-8")
-    done = nmt("classify", "--run", tmp_path / "run", "--input", tmp_path / "in.txt", "--probabilities")
-    rows = [line.split("\t") for line in done.out.splitlines()]
-    assert sum(row[0] == label for row, (_, label) in zip(rows, TEST, strict=True)) / len(TEST) > 0.95
-    assert all(float(row[1]) + float(row[3]) == pytest.approx(1, abs=2e-6) for row in rows)
     report = json.loads(nmt("evaluate", "--run", tmp_path / "run", "--format=json").out)
     assert {score["metric"]: score["value"] for score in report["scores"]}["accuracy"] > 0.95
 
 
 def test_resumed_classifier_equals_uninterrupted(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = config(text, **SHORT)
-    fit(settings, text / "data", tmp_path / "whole")
-    with monkeypatch.context() as patch, pytest.raises(Died):
-        die_before(5, patch)
-        fit(settings, text / "data", tmp_path / "run")
-    fit(settings, text / "data", tmp_path / "run", resume=True)
-    assert differences(kept(tmp_path / "whole"), kept(tmp_path / "run")) == []
+    fit(config(text, **SHORT), text / "data", tmp_path / "whole")
+    train_with_deaths(config(text, **SHORT), text / "data", tmp_path / "run", monkeypatch, [5])
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
 def test_classify_writes_one_label_per_line(trained: Path, tmp_path: Path, nmt: Command) -> None:
     lines = [text for text, _ in TEST]
-    source, target = tmp_path / "in.txt", tmp_path / "out.tsv"
-    source.write_text("".join(f"{line}\n" for line in [*lines, "", "long " * 1000]))
-    done = nmt("classify", "--run", trained, "--input", source, "--output", target)
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in [*lines, "", "long " * 1000]))
+    asked = ("classify", "--run", trained, "--input", tmp_path / "in.txt")
+    done = nmt(*asked, "--output", tmp_path / "out.tsv")
     assert done.status in (0, None), done.err
-    *rows, blank, last = [line.split("\t") for line in target.read_text().split("\n")[:-1]]
+    *rows, blank, last = [line.split("\t") for line in (tmp_path / "out.tsv").read_text().split("\n")[:-1]]
     assert blank == [""] and len(last) == 2
     assert "1 line had more than 400 pieces; only the start was read: 32" in done.err
-    right = sum(row[0] == label for row, (_, label) in zip(rows, TEST, strict=True))
-    assert right / len(TEST) > 0.95
-    everything = nmt("classify", "--run", trained, "--input", source, "--probabilities").out.split("\n")
+    assert sum(row[0] == label for row, (_, label) in zip(rows, TEST, strict=True)) / len(TEST) > 0.95
+    everything = nmt(*asked, "--probabilities").out.split("\n")
     for row, line in zip(rows, everything[: len(rows)], strict=True):
         label, share, other, rest = line.split("\t")
         assert [label, share] == row and {label, other} == {"neg", "pos"}
@@ -142,25 +130,22 @@ def test_head_with_other_labels_is_not_loaded(trained: Path, tmp_path: Path) -> 
         write_reviews(tmp_path, name, [(text, f"so {label}") for text, label in pairs])
     settings = config(tmp_path, init_from=str(trained))
     prepare(settings, tmp_path / "data", trained, echo=lambda _: None)
-    tokenizers = Tokenizers.load(RunDir(trained).tokenizer, ("en", "label"))
-    assert tokenizers.labels is not None and tokenizers.labels.names == ["neg", "pos"]
+    labels = Tokenizers.load(RunDir(trained).tokenizer, ("en", "label")).labels
+    assert labels is not None and labels.names == ["neg", "pos"]
     theirs = choose_weights(RunDir(trained), settings.training.average_last).tensors
-    found = dict(start(settings, tmp_path / "data", tmp_path / "run", False).model.named_parameters())
-    same = {name for name, tensor in theirs.items() if torch.equal(found[name], tensor)}
-    assert theirs.keys() - same == {"head.classes.weight", "head.classes.bias"}
+    model = dict(start(settings, tmp_path / "data", tmp_path / "run", False).model.named_parameters())
+    changed = {name for name, tensor in theirs.items() if not torch.equal(model[name], tensor)}
+    assert changed == {"head.classes.weight", "head.classes.bias"}
 
 
 def test_texts_in_shards_keep_their_labels(text: Path, tmp_path: Path) -> None:
     prepare(config(text), tmp_path / "data", echo=lambda _: None, sizes=Sizes(part_pairs=50, shard_pairs=100))
-    corpus = Corpus.open(DataDir(tmp_path / "data"))
-    shards = corpus.manifest.splits["train"].shards
-    assert shards is not None and len(shards) > 1
-    known = dict(TRAIN)
-    assert all(known[one] == label for shard in shards for one, label in zip(
-        corpus.split(shard.name).text("en"), corpus.split(shard.name).text("label"), strict=True))  # fmt: skip
+    corpus, known = Corpus.open(DataDir(tmp_path / "data")), dict(TRAIN)
+    assert len(corpus.train_splits) > 1
+    for split in corpus.train_splits:
+        assert [known[line] for line in split.text("en")] == [*split.text("label")]
     session = start(config(text, **SHORT), tmp_path / "data", tmp_path / "run", resume=False)
     batch = session.pairs.batch(np.arange(len(TRAIN)))
     assert batch.labels is not None
-    tokenizer = corpus.tokenizers["en"]
-    for ids, label in zip(unpadded(batch.src), batch.labels.tolist(), strict=True):
-        assert known[tokenizer.decode(ids.tolist())] == ("neg", "pos")[label]
+    texts = [corpus.tokenizers["en"].decode(ids.tolist()) for ids in unpadded(batch.src)]
+    assert [known[line] for line in texts] == [("neg", "pos")[label] for label in batch.labels.tolist()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections import Counter
@@ -14,9 +13,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from command import Command
+from command import Command, Result
 from fitting import fit, start
-from kept_run import Died, die_before, differences, kept, quicken
+from kept_run import differences, kept, quicken
 from nmt import api
 from nmt.config import Config
 from nmt.config.load import changed_config, dump_config, load_config
@@ -45,6 +44,7 @@ from nmt.translate.loading import Translator
 from nmt.translate.types import Line, Options
 from served import serving
 from tiny_corpus import tiny_settings, tiny_text
+from trained import records, train_with_deaths
 
 LANGUAGES = ("aa", "bb", "cc")
 DIRECTIONS = ["aa-bb", "bb-aa", "cc-aa", "aa-cc"]
@@ -67,23 +67,36 @@ def write(path: Path, lines: Sequence[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def prepared(config: Config, folder: Path, tokenizer_from: Path | None = None) -> list[str]:
+    """Prepare text, and return the messages."""
+    said = list[str]()
+    prepare(config, folder, tokenizer_from, echo=said.append)
+    return said
+
+
+def mix_of(config: Config, data: Path) -> mixing.Mix:
+    manifests = {name: each.manifest for name, each in Corpora.open(DataDir(data), config.data).by_direction.items()}
+    return mixing.make_mix(config.data, config.training.stages, manifests)
+
+
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """In cc, the words of aa are in capitals; `more` has other sentences."""
     folder = tmp_path_factory.mktemp("directions")
     tiny_text(folder, 120)
-    for name in ("train", "dev", "test"):
-        lines = (folder / f"{name}.aa").read_text(encoding="utf-8").splitlines()
-        write(folder / f"{name}.cc", [line.upper() for line in lines])
-    lines = (folder / "train.aa").read_text(encoding="utf-8").splitlines()[:30]
-    write(folder / "more.aa", [f"so {line}" for line in lines])
-    write(folder / "more.cc", [f"SO {line.upper()}" for line in lines])
+    write(folder / "more.aa", [f"so {line}" for line in lines_of(folder / "train.aa")[:30]])
+    for name in ("train", "dev", "test", "more"):
+        write(folder / f"{name}.cc", [line.upper() for line in lines_of(folder / f"{name}.aa")])
     return folder
 
 
 @pytest.fixture(scope="module")
 def data(text: Path) -> Path:
-    prepare(settings(text), text / "data", echo=lambda _: None)
+    prepared(settings(text), text / "data")
     return text / "data"
 
 
@@ -107,8 +120,7 @@ def run(text: Path, data: Path) -> Path:
     ],
 )
 def test_words_stand_for_directions(directions: object, expected: list[str]) -> None:
-    files = {"train": [{"files": EVERY}]}
-    config = settings(Path("text"), directions, **files)
+    config = settings(Path("text"), directions, train=[{"files": EVERY}])
     assert config.data.directions == expected and config.data.direction == expected[0]
     assert changed_config(config, []) == config
     view = config.data.towards(expected[-1])
@@ -120,10 +132,8 @@ def test_sources_are_restricted_to_languages() -> None:
     train = [{"opus": "Some/v1"}, {"path": "more.tmx", "languages": ["aa", "bb"]}]
     config = settings(Path("text"), train=train)
     assert changed_config(config, []) == config
-    assert [[each.label for each in config.data.towards(pair).train] for pair in ("aa-bb", "aa-cc")] == [
-        ["Some-v1", "more.tmx"],
-        ["Some-v1"],
-    ]
+    for pair, labels in (("aa-bb", ["Some-v1", "more.tmx"]), ("aa-cc", ["Some-v1"])):
+        assert [source.label for source in config.data.towards(pair).train] == labels
     # other languages of a source do not change the data of a pair
     other = settings(Path("text"), train=[train[0], {**train[1], "languages": list(LANGUAGES)}])
     assert other.data.towards("aa-bb") == config.data.towards("aa-bb")
@@ -165,14 +175,10 @@ def test_unusable_directions_are_refused(changes: dict[str, object], problem: st
 
 
 def test_chosen_direction_is_valid_without_the_corpora_of_others() -> None:
-    changes = {"stages": [{"weights": {"more.aa": 1}}]}
-    config = settings(Path("text"), training=changes)
-    for to, source in (("bb", "aa"), ("cc", "bb")):
-        assert changed_config(config.choose_languages(to, source), ["search.beam=1"]).data.direction == f"{source}-{to}"
-    assert config.choose_languages("cc", "bb").training.stages == []
-    assert config.choose_languages("cc", "aa").training.stages == config.training.stages, (
-        "it has the corpus that they name"
-    )
+    config = settings(Path("text"), training={"stages": [{"weights": {"more.aa": 1}}]})
+    for to, source, stages in (("bb", "aa", []), ("cc", "bb", []), ("cc", "aa", config.training.stages)):
+        chosen = changed_config(config.choose_languages(to, source), ["search.beam=1"])
+        assert (chosen.data.direction, chosen.training.stages) == (f"{source}-{to}", stages)
     one_way = settings(Path("text"), train=[{"files": EVERY}, {"files": EVERY, "to": "cc", "name": "back"}])
     for to, source, n in (("cc", "aa", 2), ("aa", "cc", 1)):
         assert len(changed_config(one_way.choose_languages(to, source), ["search.beam=1"]).data.train) == n
@@ -181,23 +187,22 @@ def test_chosen_direction_is_valid_without_the_corpora_of_others() -> None:
     with pytest.raises(ConfigError, match="--from: bb, cc"):
         config.choose_languages("aa")
     imported = tiny_settings(Path("text"))
-    assert (
-        imported.choose_languages("bb") == imported and imported.choose_languages("bb", None, ["bb"]).search.to == "bb"
-    )
+    assert imported.choose_languages("bb") == imported
+    assert imported.choose_languages("bb", None, ["bb"]).search.to == "bb"
 
 
 # --- prepared text --------------------------------------------------------------------------------
 
 
 def test_pairs_share_a_tokenizer_and_no_held_out_line(text: Path, data: Path, tmp_path: Path) -> None:
-    write(text / "leak.aa", ["mali bore", *(text / "dev.aa").read_text(encoding="utf-8").splitlines()[:2]])
+    write(text / "leak.aa", ["mali bore", *lines_of(text / "dev.aa")[:2]])
     write(text / "leak.cc", ["MALI BORE", "LAMI ROBE", "ROBE"])
     sources = [{"files": EVERY}, {"files": {"aa": "leak.aa", "cc": "leak.cc"}}]
-    prepare(settings(text, train=sources, valid=5), tmp_path / "data", echo=lambda _: None)
+    prepared(settings(text, train=sources, valid=5), tmp_path / "data")
     corpora = Corpora.open(DataDir(tmp_path / "data"), settings(text).data)
-    assert len({corpus.tokenizers.fingerprint for corpus in corpora.distinct}) == 1
     first, second = corpora.distinct
     assert [first.languages, second.languages] == [("aa", "bb"), ("aa", "cc")]
+    assert first.tokenizers.fingerprint == second.tokenizers.fingerprint
     # the same lines of the corpus in three languages
     assert first.split("valid").text("aa") == second.split("valid").text("aa")
     splits = [corpus.split(name) for corpus in corpora.distinct for name in ("valid", "test")]
@@ -212,44 +217,38 @@ def test_pairs_share_a_tokenizer_and_no_held_out_line(text: Path, data: Path, tm
 
 
 def test_dry_run_drops_what_is_held_out_for_other_pairs(text: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    write(tmp_path / "two.aa", (text / "more.aa").read_text(encoding="utf-8").splitlines()[:3])
+    said = list[str]()
+    write(tmp_path / "two.aa", lines_of(text / "more.aa")[:3])
     write(tmp_path / "two.bb", ["bore", "robe", "lami"])
-    config = settings(text, test={"two": {"files": {name: str(tmp_path / f"two.{name}") for name in ("aa", "bb")}}})
-    dry_run(config, echo=said.append)
+    two = {name: str(tmp_path / f"two.{name}") for name in ("aa", "bb")}
+    dry_run(settings(text, test={"two": {"files": two}}), echo=said.append)
     [of_corpus] = [line for line in said if "more.aa  " in line]
     assert of_corpus.split()[2:5] == ["30", "27", "3"] and of_corpus.endswith("in a dev or test set 3")
 
 
-def test_problem_of_a_pair_names_it(text: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("act", [prepared, lambda config, _: dry_run(config, echo=str)], ids=["prepare", "dry run"])
+def test_problem_of_a_pair_names_it(act: Callable[[Config, Path], object], text: Path, tmp_path: Path) -> None:
     write(tmp_path / "none.cc", [""] * 10)
-    held_out = {"files": {"aa": str(text / "dev.aa"), "bb": str(text / "dev.bb"), "cc": str(tmp_path / "none.cc")}}
-    config = settings(text, valid=held_out)
-    for act in (lambda: prepare(config, tmp_path / "data", echo=lambda _: None), lambda: dry_run(config, echo=str)):
-        with pytest.raises(DataError, match=r"^aa-cc: "):
-            act()
+    held_out = {"aa": str(text / "dev.aa"), "bb": str(text / "dev.bb"), "cc": str(tmp_path / "none.cc")}
+    with pytest.raises(DataError, match=r"^aa-cc: "):
+        act(settings(text, valid={"files": held_out}), tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
 def test_prepared_pairs_are_kept_until_a_file_changes(text: Path, tmp_path: Path) -> None:
     for path in text.glob("*.??"):
         shutil.copy(path, tmp_path)
-    said: list[str] = []
-    config = settings(tmp_path)
-    prepare(config, tmp_path / "data", echo=said.append)
-    before = read_contents(DataDir(tmp_path / "data"))
-    said.clear()
-    prepare(settings(tmp_path, ["aa-cc", "bb-aa"], direction_temperature=5.0), tmp_path / "data", echo=said.append)
+    config, data = settings(tmp_path), tmp_path / "data"
+    prepared(config, data)
+    before = read_contents(DataDir(data))
+    said = prepared(settings(tmp_path, ["aa-cc", "bb-aa"], direction_temperature=5.0), data)
     assert "up to date" in said[0] and all("ISO 639" in line for line in said[1:])
-    said.clear()
-    write(tmp_path / "more.cc", [*(tmp_path / "more.cc").read_text(encoding="utf-8").splitlines()[:-1], "NEW"])
-    prepare(config, tmp_path / "data", echo=said.append)
-    assert "cc has changed" in said[0]
-    after = read_contents(DataDir(tmp_path / "data"))
-    assert after.fingerprint != before.fingerprint
-    prepare(config, tmp_path / "again", tokenizer_from=tmp_path / "data", echo=lambda _: None)
+    write(tmp_path / "more.cc", [*lines_of(tmp_path / "more.cc")[:-1], "NEW"])
+    assert "cc has changed" in prepared(config, data)[0]
+    assert read_contents(DataDir(data)).fingerprint != before.fingerprint
+    prepared(config, tmp_path / "again", tokenizer_from=data)
     with pytest.raises(DataError, match="would be prepared again"):
-        prepare(settings(tmp_path, ["aa-bb"]), tmp_path / "data", echo=said.append)
+        prepared(settings(tmp_path, ["aa-bb"]), data)
 
 
 def test_append_to_one_of_several_pairs_is_rejected(text: Path, data: Path, tmp_path: Path) -> None:
@@ -260,21 +259,14 @@ def test_append_to_one_of_several_pairs_is_rejected(text: Path, data: Path, tmp_
 
 
 def test_one_pair_is_prepared_as_without_directions(text: Path, tmp_path: Path) -> None:
-    two = {"aa": "train.aa", "bb": "train.bb"}
-    for name, data in {
-        "several": {"directions": ["aa-bb", "bb-aa"], "direction": "", "train": [{"files": EVERY}]},
-        "one": {"train": [{"files": two}]},
-    }.items():
-        prepare(tiny_settings(text, data=data), tmp_path / name, echo=lambda _: None)
-
-    def files(folder: Path) -> dict[str, str]:
-        return {
-            path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in folder.rglob("*")
-            if path.is_file() and not path.name.startswith("report")
-        }
-
-    assert files(tmp_path / "several") == files(tmp_path / "one")
+    several = {"directions": ["aa-bb", "bb-aa"], "direction": "", "train": [{"files": EVERY}]}
+    contents = []
+    for name, data in (("several", several), ("one", {"train": [{"files": {"aa": "train.aa", "bb": "train.bb"}}]})):
+        folder = tmp_path / name
+        prepared(tiny_settings(text, data=data), folder)
+        files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("report")]
+        contents.append({path.relative_to(folder): path.read_bytes() for path in files})
+    assert contents[0] == contents[1]
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: write(path, ["MALI"])], ids=["missing", "shorter"])
@@ -283,7 +275,7 @@ def test_damaged_file_of_several_is_refused(damage: Callable[[Path], None], text
         shutil.copy(path, tmp_path)
     damage(tmp_path / "train.cc")
     with pytest.raises(DataError, match=r"train\.cc"):
-        prepare(settings(tmp_path), tmp_path / "data", echo=lambda _: None)
+        prepared(settings(tmp_path), tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
@@ -299,7 +291,7 @@ def test_lines_are_sampled_evenly(n: int, wanted: int) -> None:
 def test_target_language_precedes_every_source(text: Path, tmp_path: Path) -> None:
     train = [{"files": EVERY, "tags": {"kind": "x"}}, {"files": {"aa": "more.aa", "cc": "more.cc"}}]
     config = settings(text, train=train, training={"tag_dropout": 0.5})
-    prepare(config, tmp_path / "data", echo=lambda _: None)
+    prepared(config, tmp_path / "data")
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
     corpora = Corpora.open(DataDir(tmp_path / "data"), config.data)
     tags, starts = corpora.tokenizers["aa"].tags, corpora.starts
@@ -317,86 +309,62 @@ def test_target_language_precedes_every_source(text: Path, tmp_path: Path) -> No
 
 def test_temperature_determines_shares_of_directions(text: Path, data: Path) -> None:
     config = settings(text, direction_temperature=2.0)
-    manifests = {name: each.manifest for name, each in Corpora.open(DataDir(data), config.data).by_direction.items()}
-    mix = mixing.make_mix(config.data, config.training.stages, manifests)
-    sizes = [manifest.splits["train"].pairs for manifest in manifests.values()]
+    mix, corpora = mix_of(config, data), Corpora.open(DataDir(data), config.data).by_direction
+    sizes = [corpus.manifest.splits["train"].pairs for corpus in corpora.values()]
     assert mix.n_pairs == sum(sizes) and sizes[0] == sizes[1] < sizes[2] == sizes[3]
     roots = [Fraction(repr(float(f"{n**0.5:.9g}"))) for n in sizes]
-    by_direction = {name: Fraction(0) for name in manifests}
+    shares = dict.fromkeys(corpora, Fraction(0))
     for corpus, share in zip(mix.corpora, mix.stages[0].shares, strict=True):
-        by_direction[corpus.name.partition(" ")[0]] += share
-    assert [*by_direction.values()] == [root / sum(roots) for root in roots]
-    assert sum(by_direction.values()) == 1
-    taken = mix.takes(mixing.Position())
-    assert all(stop > start for start, stop in taken)
-    plain = mixing.make_mix(settings(text).data, settings(text).training.stages, manifests).stages[0].shares
-    assert plain[0] < mix.stages[0].shares[0]
+        shares[corpus.name.partition(" ")[0]] += share
+    assert [*shares.values()] == [root / sum(roots) for root in roots]
+    assert all(stop > start for start, stop in mix.takes(mixing.Position()))
+    assert mix_of(settings(text), data).stages[0].shares[0] < mix.stages[0].shares[0]
 
 
 def test_corpus_is_used_only_into_its_language(run: Path, text: Path, data: Path, tmp_path: Path) -> None:
     train = [{"files": EVERY}, {"files": {"aa": "more.aa", "cc": "more.cc"}, "to": "aa"}]
     for changes in ({}, {"temperature": 2.0}, {"direction_temperature": 2.0}):
-        config = settings(text, train=train, **changes)
-        corpora = Corpora.open(DataDir(data), config.data).by_direction
-        mix = mixing.make_mix(
-            config.data, config.training.stages, {name: each.manifest for name, each in corpora.items()}
-        )
+        mix = mix_of(settings(text, train=train, **changes), data)
         shares = dict(zip([corpus.name for corpus in mix.corpora], mix.stages[0].shares, strict=True))
         assert shares["aa-cc more.aa"] == 0 < shares["cc-aa more.aa"] and sum(shares.values()) == 1
     shutil.copy(run / "run.json", tmp_path)
     RunDir(tmp_path).config.write_text(dump_config(settings(text, train=train)), encoding="utf-8")
-    found = [
-        [source.label for source in run_config(ModelRef((tmp_path,), to=each[0], source=each[1])).data.train]
-        for each in (("cc", "aa"), ("aa", "cc"))
-    ]
-    assert found == [["train.aa"], ["train.aa", "more.aa"]]
+    for to, source, labels in (("cc", "aa", ["train.aa"]), ("aa", "cc", ["train.aa", "more.aa"])):
+        config = run_config(ModelRef((tmp_path,), to=to, source=source))
+        assert [source.label for source in config.data.train] == labels
     with pytest.raises(ConfigError, match=r"train\.0\.to"):
         settings(text, train=[{"files": EVERY, "to": "zz"}])
 
 
-@pytest.mark.parametrize(
-    "window, changes",
-    [
-        (1000, {}),
-        (
-            150,
-            {
-                "direction_temperature": 5.0,
-                "training": {"consistency": "crossconst", "bpe_dropout": 0.2, "ema": 0.9, "max_tokens": "auto"},
-            },
-        ),
-    ],
-    ids=["whole", "mixed windows"],
-)
+MIXED = {
+    "direction_temperature": 5.0,
+    "training": {"consistency": "crossconst", "bpe_dropout": 0.2, "ema": 0.9, "max_tokens": "auto"},
+}
+
+
+@pytest.mark.parametrize(("window", "changes"), [(1000, {}), (150, MIXED)], ids=["whole", "mixed windows"])
 def test_resumed_run_with_directions_is_equal(
     window: int, changes: dict[str, object], text: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quicken(monkeypatch)
     monkeypatch.setattr(mixing, "WINDOW_PAIRS", window)
     config = settings(text, **changes)
-    manifests = {name: each.manifest for name, each in Corpora.open(DataDir(data), config.data).by_direction.items()}
-    assert mixing.make_mix(config.data, config.training.stages, manifests).is_whole is (window == 1000)
+    assert mix_of(config, data).is_whole is (window == 1000)
     fit(config, data, tmp_path / "whole")
-    for step in (4, 9):
-        with monkeypatch.context() as patch, pytest.raises(Died):
-            die_before(step, patch)
-            fit(config, data, tmp_path / "run", resume=step > 4)
-    fit(config, data, tmp_path / "run", resume=True)
+    train_with_deaths(config, data, tmp_path / "run", monkeypatch, [4, 9])
     assert not differences(kept(tmp_path / "run", ("resume",)), kept(tmp_path / "whole"))
 
 
 def test_validation_is_the_mean_over_directions(run: Path) -> None:
-    records = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    kinds = {record["kind"] for record in records}
-    assert {f"{kind}/{direction}" for kind in ("valid", "final") for direction in DIRECTIONS} <= kinds
     for kind in ("valid", "final"):
-        *of_directions, mean = [record for record in records if record["kind"].startswith(kind)][-5:]
+        *of_directions, mean = [record for record in records(run) if record["kind"].startswith(kind)][-5:]
+        assert [record["kind"] for record in of_directions] == [f"{kind}/{direction}" for direction in DIRECTIONS]
         for score in ("nll", "bleu", "chrf"):
             assert mean[score] == pytest.approx(np.mean([record[score] for record in of_directions]))
-    [mixture] = [record["shares"] for record in records if record["kind"] == "mixture"]
+    [mixture] = [record["shares"] for record in records(run, "mixture")]
     assert sum(mixture.values()) == pytest.approx(1) and len(mixture) == 6
     assert {path.suffix for path in (run / "dev").iterdir()} == {f".{direction}" for direction in DIRECTIONS}
-    [alarm] = [each["message"] for each in records if each["kind"] == "warning" and each["step"] == 6]
+    [alarm] = [each["message"] for each in records(run, "warning") if each["step"] == 6]
     assert alarm.startswith("aa-bb (and 3 more): 12 of 12 translations")
 
 
@@ -416,8 +384,7 @@ def test_bleu_says_little_about_all_directions_if_it_does_about_one() -> None:
 
 def test_tags_keep_the_ids_of_the_runs_that_initialize_the_stacks(text, data, tmp_path, monkeypatch):
     quicken(monkeypatch)
-    some, every = tmp_path / "some", tmp_path / "every"
-    tokenizers = []
+    some, every, tokenizers = tmp_path / "some", tmp_path / "every", []
     monkeypatch.setattr(saving, "default_tokenizer", {"bb": "13a", "cc": "zh"}.__getitem__)
     monkeypatch.setattr(saving, "use_of", lambda *given: tokenizers.append(given[2]) or "")
     fit(settings(text, ["aa-bb", "aa-cc"], training={"max_steps": 1}), data, some)
@@ -439,30 +406,28 @@ def test_language_is_added_to_a_trained_model(
 ) -> None:
     quicken(monkeypatch)
     for name in ("train", "dev", "test"):
-        lines = (text / f"{name}.aa").read_text(encoding="utf-8").splitlines()
-        write(text / f"{name}.dd", [line.translate({ord("a"): "\u03b1", ord("b"): "\u03b2"}) for line in lines])
-    four = (*LANGUAGES, "dd")
-    held_out = {name: {"files": {each: f"{name}.{each}" for each in four}} for name in ("dev", "test")}
+        lines = [line.translate({ord("a"): "\u03b1", ord("b"): "\u03b2"}) for line in lines_of(text / f"{name}.aa")]
+        write(text / f"{name}.dd", lines)
+    old, four = open_saved(run), (*LANGUAGES, "dd")
+    theirs = old.tokenizers["aa"]
+    n, end = theirs.n_pieces, theirs.n_pieces + more
     config = settings(
-        text, ["aa-dd", "dd-aa", *DIRECTIONS], languages=list(four), valid=held_out["dev"],
+        text, ["aa-dd", "dd-aa", *DIRECTIONS], languages=list(four),
+        valid={"files": {each: f"dev.{each}" for each in four}},
         train=[{"files": {each: f"train.{each}" for each in four}}], training={"init_from": str(run), "max_steps": 2},
     )  # fmt: skip
-    old = open_saved(run)
-    theirs = old.tokenizers["aa"]
-    config = changed_config(config, [f"tokenizer.vocab_size={theirs.n_pieces + more}"])
-    echoed = list[str]()
-    prepare(config, tmp_path / "data", tokenizer_from=run, echo=echoed.append)
-    assert any("not learned" in line for line in echoed) is (more == 0)
-    assert any("up to 60 pieces of dd" in line for line in echoed) is (more > 0)
+    config, data = changed_config(config, [f"tokenizer.vocab_size={end}"]), tmp_path / "data"
+    said = prepared(config, data, run)
+    assert any("not learned" in line for line in said) is (more == 0)
+    assert any("up to 60 pieces of dd" in line for line in said) is (more > 0)
     capsys.readouterr()
-    model = start(config, tmp_path / "data", tmp_path / "start", resume=False).model
+    model = start(config, data, tmp_path / "start", resume=False).model
     assert "new in the vocabulary: the tag to=dd" + ", 60 pieces" * bool(more) in capsys.readouterr().err
-    fit(config, tmp_path / "data", tmp_path / "run")
+    fit(config, data, tmp_path / "run")
     ours = open_saved(tmp_path / "run").tokenizers["dd"]
-    n, end = theirs.n_pieces, theirs.n_pieces + more
     assert ours.n_pieces == end and ours.pieces(range(n)) == theirs.pieces(range(n))
     assert [*ours.tags.items()] == [(name, end + i) for i, name in enumerate([*theirs.tags, "to=dd"])]
-    lines = (text / "train.dd").read_text(encoding="utf-8").splitlines()
+    lines = lines_of(text / "train.dd")
     lengths = [sum(map(len, each.encode_all(lines))) for each in (ours, theirs)]
     assert lengths[0] < 0.8 * lengths[1] if more else lengths[0] == lengths[1]
     assert [ours.decode(ids) for ids in ours.encode_all(lines)] == lines
@@ -474,8 +439,7 @@ def test_language_is_added_to_a_trained_model(
         spelled = theirs.encode_parts([ours.pieces([i])[0].replace("\u2581", " ")])[0]
         assert table[i].allclose(before[spelled].mean(0))
     assert Translator.load(tmp_path / "run").translate(["mali"], to="dd", beam=1)
-    said: list[str] = []
-    prepare(config, tmp_path / "data", tokenizer_from=run, echo=said.append)
+    said = prepared(config, data, run)
     assert "up to date" in said[0] and all("ISO 639" in line for line in said[1:])
 
 
@@ -484,25 +448,24 @@ def test_language_is_added_to_a_trained_model(
 
 def test_target_language_is_chosen(run: Path, text: Path, nmt: Command, tmp_path: Path) -> None:
     translator = Translator.load(run)
-    found = {to: translator.translate(["mali bore"], to=to, source="aa") for to in ("bb", "cc")}
-    assert found["bb"] == Translator.load(run, to="bb", source="aa").translate(["mali bore"])
+    wanted = {to: translator.translate(["mali bore"], to=to, source="aa") for to in ("bb", "cc")}
+    assert wanted["bb"] == Translator.load(run, to="bb", source="aa").translate(["mali bore"])
     segmenter = translator.towards("cc", "aa")._segmenter
     [[sentence]] = segmenter.split_lines([Line("mali bore")], translator.config.search)
     assert sentence.src_ids[0] == translator.tokenizers["aa"].tags["to=cc"]
-    (tmp_path / "in").write_text("mali bore\n", encoding="utf-8")
+    write(tmp_path / "in", ["mali bore"])
+    asked = ("translate", "--run", run, "--input", tmp_path / "in")
     for extra in ((), ("--workers", "1")):
-        done = nmt("translate", "--run", run, "--to", "cc", "--from", "aa", "--input", tmp_path / "in",
-                   "--output", tmp_path / "out", *extra)  # fmt: skip
+        done = nmt(*asked, "--to", "cc", "--from", "aa", "--output", tmp_path / "out", *extra)
         assert done.status == 0, done.err
-        assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == found["cc"]
-    zero_shot = nmt("translate", "--run", run, "--to", "bb", "--from", "cc", "--input", tmp_path / "in")
+        assert lines_of(tmp_path / "out") == wanted["cc"]
+    zero_shot = nmt(*asked, "--to", "bb", "--from", "cc")
     assert zero_shot.status == 0 and "cc-bb" in zero_shot.err
-    pivot = nmt("translate", "--run", run, "--to", "bb", "--from", "cc", "--via", "aa", "--input", tmp_path / "in")
+    pivot = nmt(*asked, "--to", "bb", "--from", "cc", "--via", "aa")
     steps = translator.translate(translator.translate(["mali bore"], to="aa", source="cc"), to="bb", source="aa")
     assert pivot.out.splitlines() == steps == translator.translate(["mali bore"], to="bb", source="cc", via="aa")
     assert "cc-bb" not in pivot.err
-    files = ("--src", text / "test.aa", "--ref", text / "test.bb")
-    assert nmt("score", "--run", run, *files, "--to", "bb").status == 0
+    assert nmt("score", "--run", run, "--src", text / "test.aa", "--ref", text / "test.bb", "--to", "bb").status == 0
 
 
 REFUSED = {
@@ -541,12 +504,12 @@ def test_missing_or_impossible_direction_is_refused(
 def test_scores_are_by_direction(run: Path, text: Path, nmt: Command, tmp_path: Path) -> None:
     done = nmt("evaluate", "--run", run, "--output", tmp_path / "out")
     assert done.status == 0, done.err
-    records = read_scores(RunDir(run))
-    assert [(record.split, record.direction) for record in records] == [("test", each) for each in DIRECTIONS]
-    assert {record.corpus for record in records} == {read_info(RunDir(run)).corpus}
+    scores = read_scores(RunDir(run))
+    assert [(record.split, record.direction) for record in scores] == [("test", each) for each in DIRECTIONS]
+    assert {record.corpus for record in scores} == {read_info(RunDir(run)).corpus}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {f"test.{each}" for each in DIRECTIONS}
     [mean] = [line for line in done.out.splitlines() if line.startswith("macro-average of test over 4 directions")]
-    bleu = np.mean([record.score("bleu").value for record in records])  # type: ignore[union-attr]
+    bleu = np.mean([record.score("bleu").value for record in scores])  # type: ignore[union-attr]
     assert f"BLEU {bleu:.2f}," in mean and "not measured: py3langid does not know bb" in done.err
     two = nmt("evaluate", "--run", run, "--to", "aa", "--beam", "1", "--format=json")
     assert [each["direction"] for each in json.loads(two.out)] == ["bb-aa", "cc-aa"]
@@ -560,17 +523,26 @@ def test_scores_are_by_direction(run: Path, text: Path, nmt: Command, tmp_path: 
     assert pivot.status == 0 and ", via aa" in pivot.out
 
 
+@pytest.fixture(scope="module")
+def other(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the run."""
+    return Path(shutil.copytree(run, tmp_path_factory.mktemp("other") / "other"))
+
+
+def directions_of(done: Result) -> list[str]:
+    """Return the directions that `nmt evaluate` or `nmt compare` has scored."""
+    assert done.status == 0, done.err
+    return [each.get("direction") or "-".join(each["languages"]) for each in json.loads(done.out)]
+
+
 def test_directions_without_the_test_set_are_left_out(
-    text: Path, data: Path, run: Path, tmp_path: Path, nmt: Command, capsys: pytest.CaptureFixture[str]
+    text: Path, data: Path, run: Path, other: Path, tmp_path: Path, nmt: Command
 ) -> None:
     tests = {"one": {"files": {"aa": "test.aa", "cc": "test.cc"}}}
-    prepare(settings(text, test=tests), tmp_path / "data", tokenizer_from=data, echo=lambda _: None)
-    assert [*api.evaluate_all(run, data=tmp_path / "data")] == ["one cc-aa", "one aa-cc"]
-    assert "left out 2 of 4 directions: " in capsys.readouterr().err
-    shutil.copytree(run, tmp_path / "other")
-    compared = nmt("compare", run, tmp_path / "other", "--data", tmp_path / "data", "--beam", "1", "--format=json")
-    assert compared.status == 0, compared.err
-    assert [each["languages"] for each in json.loads(compared.out)] == [["cc", "aa"], ["aa", "cc"]]
+    prepared(settings(text, test=tests), tmp_path / "data", tokenizer_from=data)
+    for command in ("evaluate", "--run", run), ("compare", run, other):
+        done = nmt(*command, "--data", tmp_path / "data", "--beam", "1", "--format=json")
+        assert directions_of(done) == ["cc-aa", "aa-cc"] and "left out 2 of 4 directions: " in done.err
     with pytest.raises(DataError, match="no split other"):
         api.evaluate_all(run, ["other"], data=tmp_path / "data")
     shutil.rmtree(tmp_path / "data" / "aa-bb")
@@ -579,18 +551,13 @@ def test_directions_without_the_test_set_are_left_out(
 
 
 def test_directions_of_other_languages_than_the_data_are_left_out(
-    text: Path, data: Path, run: Path, tmp_path: Path, nmt: Command
+    text: Path, data: Path, run: Path, other: Path, tmp_path: Path, nmt: Command
 ) -> None:
-    prepare(settings(text, ["cc-aa", "bb-cc"]), tmp_path / "data", tokenizer_from=data, echo=lambda _: None)
-    shutil.copytree(run, tmp_path / "other")
-    commands = ("evaluate", "--run", run), ("compare", run, tmp_path / "other")
-    for command in commands:
+    prepared(settings(text, ["cc-aa", "bb-cc"]), tmp_path / "data", tokenizer_from=data)
+    for command in ("evaluate", "--run", run), ("compare", run, other):
         for folder in (data / "aa-cc", tmp_path / "data"):
             done = nmt(*command, "--data", folder, "--beam", "1", "--format=json")
-            assert done.status == 0, done.err
-            found = [each.get("direction") or "-".join(each["languages"]) for each in json.loads(done.out)]
-            assert found == ["cc-aa", "aa-cc"]
-            assert done.err.count("2 of 4") == 1
+            assert directions_of(done) == ["cc-aa", "aa-cc"] and done.err.count("2 of 4") == 1
         for folder, options, said in (
             (data / "aa-cc", ("--to", "bb"), ("contains aa-cc", "aa-bb")),
             (data / "aa-cc", ("--to", "bb", "--from", "cc"), ("contains aa-cc", "cc-bb")),
@@ -602,18 +569,17 @@ def test_directions_of_other_languages_than_the_data_are_left_out(
             assert refused.status == 2 and f"{folder}" in last and all(each in last for each in said), refused.err
 
 
-def test_comparison_is_by_direction(run: Path, data: Path, nmt: Command, tmp_path: Path) -> None:
-    shutil.copytree(run, tmp_path / "other")
-    done = nmt("compare", run, tmp_path / "other", "--beam", "1")
+def test_comparison_is_by_direction(run: Path, other: Path, data: Path, nmt: Command) -> None:
+    done = nmt("compare", run, other, "--beam", "1")
     assert done.status == 0, done.err
     assert [line for line in done.out.splitlines() if line.startswith("test: ")] == [
         f"test: {direction}, 10 lines, compared with run" for direction in DIRECTIONS
     ]
     assert "macro-average over 4 directions, BLEU: run " in done.out
     assert done.out.count("95 % intervals:") == 1  # explained once
-    two = nmt("compare", run, tmp_path / "other", "--from", "aa", "--beam", "1", "--format=json")
-    assert [each["languages"] for each in json.loads(two.out)] == [["aa", "bb"], ["aa", "cc"]]
-    one = nmt("compare", run, tmp_path / "other", "--to", "cc", "--beam", "1", "--format=json")
+    two = nmt("compare", run, other, "--from", "aa", "--beam", "1", "--format=json")
+    assert directions_of(two) == ["aa-bb", "aa-cc"]
+    one = nmt("compare", run, other, "--to", "cc", "--beam", "1", "--format=json")
     assert json.loads(one.out)["languages"] == ["aa", "cc"]
     corpus = open_corpus(RunDir(run), ("aa", "cc"), data / "aa-cc")
     assert corpus.whole == read_contents(DataDir(data)).fingerprint
@@ -633,40 +599,45 @@ def test_share_of_other_languages() -> None:
     assert [score.value for score in scores] == [50, 0], "in percent"
 
 
-def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Command) -> None:
-    pairs = ("--src", text / "test.aa", "--tgt", text / "test.bb")
-    both = nmt("filter", "--run", run, "--reverse", run, "--to", "bb", "--from", "aa", *pairs, "--output", "-")
-    assert both.status == 0 and len(both.out.splitlines()) == 10, both.err
-    ranked = nmt("rerank", "--run", run, "--reverse", run, "--to", "bb", "--src", text / "test.aa", "--n-best", "2")
-    assert ranked.status == 0 and len(ranked.out.splitlines()) == 10, ranked.err
-    options = ("--to", "cc", "--from", "aa", "--output", tmp_path / "student", "--beam", "1")
-    done = nmt("distil", "--teacher", run, *options)
-    assert done.status == 0 and "has no translation" in done.err  # all end at the length limit
-    config = load_config(tmp_path / "student" / "config.yaml")
-    assert (config.data.direction, config.data.has_language_tags) == ("aa-cc", False)
+def test_filter_and_rerank_take_languages(run: Path, text: Path, nmt: Command) -> None:
+    asked = ("--run", run, "--reverse", run, "--to", "bb", "--src", text / "test.aa")
+    for command in (
+        ("filter", *asked, "--from", "aa", "--tgt", text / "test.bb", "--output", "-"),
+        ("rerank", *asked, "--n-best", "2"),
+    ):
+        done = nmt(*command)
+        assert done.status == 0 and len(done.out.splitlines()) == 10, done.err
+
+
+def test_student_and_back_translation_have_one_direction(run: Path, text: Path, nmt: Command) -> None:
     translator, sources = Translator.load(run), Corpus.open(DataDir(text / "data" / "aa-cc")).split("train").text("aa")
-    expected = translator.translate(sources, to="cc", source="aa", beam=1)
-    distilled = (tmp_path / "student" / "distilled.cc").read_text(encoding="utf-8").splitlines()
-    # a translation without an end is left out
-    assert all(found in ("", line) for found, line in zip(distilled, expected, strict=True))
-    other = {"consistency": "crossconst", "consistency_weight": 0.25}
-    (tmp_path / "other").mkdir()
-    shutil.copy(run / "run.json", tmp_path / "other")
-    RunDir(tmp_path / "other").config.write_text(
-        dump_config(settings(text, direction_temperature=5.0, training=other)), encoding="utf-8"
-    )
-    found = changed_config(run_config(ModelRef((tmp_path / "other",), to="cc", source="aa")), [])
-    assert (found.data.direction, found.training.consistency) == ("aa-cc", "none")
-    write(tmp_path / "mono.bb", ["mali bore", "robe"])
-    asked = ("--to", "aa", "--from", "bb", "--output", tmp_path / "back")
-    done = nmt("back-translate", "--reverse", run, *asked, "--mono", tmp_path / "mono.bb", "--how", "greedy")
-    assert done.status == 0 and "has no translation" in done.err
-    config = load_config(tmp_path / "back" / "config.yaml")
-    assert (config.data.direction, config.data.has_language_tags) == ("aa-bb", False)
-    assert [source.to for source in config.data.train] == [None, "bb"]
-    found = (tmp_path / "back" / "synthetic.aa").read_text(encoding="utf-8").splitlines()
-    expected = translator.translate(["mali bore", "robe"], to="aa", source="bb", beam=1)
-    assert all(one in ("", other) for one, other in zip(found, expected, strict=True))
+    write(Path("mono.bb"), ["mali bore", "robe"])
+    for command, (source, to, lines), file, labels in (
+        ("distil --beam 1 --teacher", ("aa", "cc", sources), "distilled.cc", [None]),
+        (
+            "back-translate --mono mono.bb --how greedy --reverse",
+            ("bb", "aa", lines_of(Path("mono.bb"))),
+            "synthetic.aa",
+            [None, "bb"],
+        ),
+    ):
+        done = nmt(*command.split(), run, "--to", to, "--from", source, "--output", file[:4])
+        assert done.status == 0 and "has no translation" in done.err  # all end at the length limit
+        config = load_config(f"{file[:4]}/config.yaml").data
+        assert (config.direction, config.has_language_tags) == ("aa-cc" if to == "cc" else "aa-bb", False)
+        assert [source.to for source in config.train] == labels
+        expected = translator.translate(lines, to=to, source=source, beam=1)
+        # a translation without an end is left out
+        assert all(text in ("", line) for text, line in zip(lines_of(Path(file[:4], file)), expected, strict=True))
+
+
+def test_settings_of_several_directions_are_left_out_of_a_student(run: Path, text: Path, tmp_path: Path) -> None:
+    training = {"consistency": "crossconst", "consistency_weight": 0.25}
+    shutil.copy(run / "run.json", tmp_path)
+    config = settings(text, direction_temperature=5.0, training=training)
+    RunDir(tmp_path).config.write_text(dump_config(config), encoding="utf-8")
+    student = changed_config(run_config(ModelRef((tmp_path,), to="cc", source="aa")), [])
+    assert (student.data.direction, student.training.consistency) == ("aa-cc", "none")
 
 
 # --- exports and the server -----------------------------------------------------------------------
@@ -675,36 +646,31 @@ def test_recipes_take_languages(run: Path, text: Path, tmp_path: Path, nmt: Comm
 def test_exports_translate_in_all_directions(run: Path, tmp_path: Path) -> None:
     expected = {to: Translator.load(run).translate(["mali bore"], to=to, source="aa", beam=1) for to in ("bb", "cc")}
     for kind in ("folder", "ctranslate2"):
-        exported = export(ExportOptions(run), tmp_path / kind, kind)  # type: ignore[arg-type]
-        card = (exported.path / "README.md").read_text(encoding="utf-8")
+        path = export(ExportOptions(run), tmp_path / kind, kind).path  # type: ignore[arg-type]
+        card = (path / "README.md").read_text(encoding="utf-8")
         assert "`cc-aa`" in card and "--to bb" in card and "language:\n- aa\n- bb\n- cc\n" in card
         assert card.count("mean over directions") == 1
         assert "240 pairs read, " in card and "30 pairs read, " in card and "20 pairs read, " in card
-        loaded = Translator.load(exported.path) if kind == "folder" else engine_for([exported.path])
+        loaded = Translator.load(path) if kind == "folder" else engine_for([path])
         assert {to: loaded.translate(["mali bore"], to=to, source="aa", beam=1) for to in ("bb", "cc")} == expected
     other = next(step for step in saved_steps(RunDir(run)) if step != read_selected(RunDir(run)).best_step)
-    exported = export(ExportOptions(ModelRef((run,), str(other))), tmp_path / "other", "folder")
-    card = (exported.path / "README.md").read_text("utf-8")
-    assert "mean over directions" not in card, "its scores on all lines are unknown"
+    path = export(ExportOptions(ModelRef((run,), str(other))), tmp_path / "other", "folder").path
+    assert "mean over directions" not in (path / "README.md").read_text("utf-8"), "its scores on all lines are unknown"
     with pytest.raises(ConfigError, match="tags"):
         export_argos(ExportOptions(run), tmp_path / "x.argosmodel")
 
 
-def test_server_offers_trained_directions_first(run: Path) -> None:
-    asked = Translator.load(run).translate(["mali bore"], to="cc", source="aa", protect="placeholders")
-    for zero_shot in (False, True):
-        models = load_models([run], "native", False, (), zero_shot)
-        assert models.languages == ["aa", "bb", "cc"]
-        assert {source: models.targets(source) for source in LANGUAGES} == {
-            "aa": ["bb", "cc"], "bb": ["aa", "cc"], "cc": ["aa", "bb"]
-        }  # fmt: skip
-        steps = models.route("bb", "cc")
-        assert steps is not None and len(steps) == (1 if zero_shot else 2)
-        [direct] = models.route("aa", "cc") or []
-        [[best, *_]] = direct.translate_window([Line("mali bore")], Options(direct.config.search))
-        assert best.text == asked[0]
-        with serving(Service(models)) as client:
-            found = client.ask("/v1/translate", {"text": "mali bore", "source": "bb", "target": "cc"})
-        via = None if zero_shot else "aa"
-        [wanted] = Translator.load(run).translate(["mali bore"], to="cc", source="bb", via=via)
-        assert found.json["translations"][0]["text"] == wanted
+@pytest.mark.parametrize("zero_shot", [False, True])
+def test_server_offers_trained_directions_first(run: Path, zero_shot: bool) -> None:
+    translator, models = Translator.load(run), load_models([run], "native", False, (), zero_shot)
+    assert models.languages == ["aa", "bb", "cc"]
+    assert all(models.targets(source) == [to for to in LANGUAGES if to != source] for source in LANGUAGES)
+    steps = models.route("bb", "cc")
+    assert steps is not None and len(steps) == (1 if zero_shot else 2)
+    [direct] = models.route("aa", "cc") or []
+    [[best, *_]] = direct.translate_window([Line("mali bore")], Options(direct.config.search))
+    assert [best.text] == translator.translate(["mali bore"], to="cc", source="aa", protect="placeholders")
+    with serving(Service(models)) as client:
+        answer = client.ask("/v1/translate", {"text": "mali bore", "source": "bb", "target": "cc"})
+    [wanted] = translator.translate(["mali bore"], to="cc", source="bb", via=None if zero_shot else "aa")
+    assert answer.json["translations"][0]["text"] == wanted

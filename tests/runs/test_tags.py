@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import torch
 
 from command import Command
 from fitting import fit, start
-from kept_run import Died, die_before, differences, kept, quicken
+from kept_run import quicken
 from nmt.config import Config
 from nmt.config.load import load_config
 from nmt.data.batching import Indices, Packing
@@ -45,8 +43,7 @@ from nmt.training.objective import Learner
 from nmt.training.session import Session
 from nmt.translate.align import src_word_shares
 from nmt.translate.loading import Translator
-from nmt.translate.score import Scored
-from nmt.translate.types import Line
+from peer import of_transformers
 from served import serving
 from tiny_corpus import tiny_settings, tiny_text
 
@@ -103,37 +100,32 @@ def test_tags_are_last_ids_and_not_in_prepared_text(text: Path, data: Path, toke
     recorded = json.loads((data / "manifest.json").read_text(encoding="utf-8"))["config"]
     assert [*tokenizer.tags] == recorded["tags"] == ["case=loud", "case=plain", "form=short"]
     assert [*tokenizer.tags.values()] == [*range(len(tokenizer) - 3, len(tokenizer))]
-
-    def files(folder: Path) -> dict[str, str]:
-        paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".html"]
-        return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-
-    tagged, untagged = files(data), files(text / "untagged")
+    tagged, untagged = (
+        {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*") if path.suffix != ".html"}
+        for folder in (data, text / "untagged")
+    )
     different = {name for name in tagged.keys() | untagged.keys() if tagged.get(name) != untagged.get(name)}
     assert different == {"manifest.json", "report.json", "tokenizer/tags.json"}
 
 
-def test_text_like_a_tag_is_text(tokenizer: Tokenizer) -> None:
-    line = ">>case=loud<< mali"
+def test_text_like_a_tag_is_text_and_tags_have_no_words(tokenizer: Tokenizer) -> None:
+    line, tag = ">>case=loud<< mali", tokenizer.tags["case=loud"]
     ids = tokenizer.encode(line)
-    assert max(ids) < min(tokenizer.tags.values()) and tokenizer.decode(ids) == line
-    assert tokenizer.decode([tokenizer.tags["case=loud"], *ids]) == line
+    assert max(ids) < min(tokenizer.tags.values()) and tokenizer.decode(ids) == line == tokenizer.decode([tag, *ids])
+    shares = src_word_shares(tokenizer, [tag, *ids], line)
+    assert not shares[:, 0].any() and (shares[:, 1:] == src_word_shares(tokenizer, ids, line)).all()
 
 
 def drawn(session: Session, rows: Indices, epoch: int) -> list[list[int]]:
     """Return the tags of the pairs `rows` in an epoch, and check that nothing else has changed."""
     assert session.window is not None
-    pairs = session.window.pairs
-    changed, first = (
-        session.training_objective.changed(pairs, rows, epoch),
-        min(session.training_objective.tokenizers["aa"].tags.values()),
-    )
+    pairs, objective = session.window.pairs, session.training_objective
+    changed, first = objective.changed(pairs, rows, epoch), min(objective.tokenizers["aa"].tags.values())
     old, new = pairs.batch(rows), changed.batch(np.arange(len(rows)))
     assert torch.equal(old.tgt_out, new.tgt_out) and (changed.corpus_rows(np.arange(len(rows))) == rows).all()
-    tags = []
-    for before, after in zip(old.src.tolist(), new.src.tolist(), strict=True):
-        tags.append([i for i in after if i >= first])
-        assert [i for i in after if i] == [*tags[-1], *(i for i in before if i)]
+    after = [[i for i in ids if i] for ids in new.src.tolist()]
+    tags = [[i for i in ids if i >= first] for ids in after]
+    assert after == [[*own, *(i for i in ids if i)] for own, ids in zip(tags, old.src.tolist(), strict=True)]
     return tags
 
 
@@ -207,31 +199,16 @@ def test_simcut_keeps_tags_and_end_of_source(
     assert kept[is_tag | is_end].all() and not kept.all()
 
 
-def test_resumed_run_with_tags_is_equal(
-    text: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quicken(monkeypatch)
-    config = settings(text, training={"consistency": "simcut", "tag_dropout": 0.5})
-    fit(config, data, tmp_path / "whole")
-    with monkeypatch.context() as patch, pytest.raises(Died):
-        die_before(8, patch)
-        fit(config, data, tmp_path / "run")
-    fit(config, data, tmp_path / "run", resume=True)
-    assert not differences(kept(tmp_path / "run", ("resume",)), kept(tmp_path / "whole"))
-
-
 def test_development_set_has_its_tags(text: Path, data: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
     config = settings(text, training={"watch": ["loud", "other"]})
     session = start(config, data, tmp_path / "run", resume=False)
-
-    def tags_of(validator: object) -> set[tuple[int, ...]]:
-        pairs = validator.pairs  # type: ignore[attr-defined]
-        src = pairs.batch(np.arange(len(pairs))).src.tolist()
-        return {tuple(i for i in line if i >= tokenizer.n_pieces) for line in src}
-
-    assert tags_of(session.validator) == {tuple(tokenizer.tag_ids(["case=plain"]))}
-    assert tags_of(session.watched["loud"]) == {tuple(tokenizer.tag_ids(["case=loud", "form=short"]))}
-    assert tags_of(session.watched["other"]) == {()}
+    for validator, tags in (
+        (session.validator, ["case=plain"]),
+        (session.watched["loud"], ["case=loud", "form=short"]),
+        (session.watched["other"], []),
+    ):
+        src = validator.pairs.batch(np.arange(len(validator.pairs))).src.tolist()  # type: ignore[attr-defined]
+        assert {tuple(i for i in ids if i >= tokenizer.n_pieces) for ids in src} == {tuple(tokenizer.tag_ids(tags))}
 
 
 def test_translation_reads_tags(run: Path) -> None:
@@ -249,14 +226,6 @@ def test_translation_reads_tags(run: Path) -> None:
     for wrong in (["case"], ["case=loud", "case=plain"], ["case=loud"] * 2):
         with pytest.raises(ConfigError, match="case"):
             translator.translate(["mali"], tags=wrong)
-
-
-def test_alignment_has_no_column_of_words_for_tags(tokenizer: Tokenizer) -> None:
-    line = "mali bore"
-    ids = tokenizer.encode(line)
-    shares = src_word_shares(tokenizer, [*tokenizer.tag_ids(["case=loud"]), *ids], line)
-    assert shares.shape == (2, len(ids) + 1) and not shares[:, 0].any()
-    assert (shares[:, 1:] == src_word_shares(tokenizer, ids, line)).all()
 
 
 @pytest.mark.parametrize("engine", ["native", "ctranslate2"])
@@ -292,22 +261,17 @@ def test_test_set_is_translated_with_its_tags(run: Path) -> None:
 
 
 def test_transformers_export_reads_tags_before_text(run: Path, tmp_path: Path) -> None:
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-    export(ExportOptions(run), tmp_path / "hf", "transformers")
-    theirs, model = (
-        AutoTokenizer.from_pretrained(tmp_path / "hf"),
-        AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "hf"),
-    )
-    translator = Translator.load(run)
-    ours, lines = translator.tokenizers["aa"], ["mali bore", "", "</s> ta"]
-    assert "case=loud, case=plain, form=short" in (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
-    for line in lines:
-        ids = [*ours.tag_ids(["case=loud", "form=short"]), *ours.encode(line), 3]
+    path, translator = export(ExportOptions(run), tmp_path / "hf", "transformers").path, Translator.load(run)
+    theirs = of_transformers("AutoTokenizer").from_pretrained(path)
+    model = of_transformers("AutoModelForSeq2SeqLM").from_pretrained(path)
+    ours = translator.tokenizers["aa"]
+    assert "case=loud, case=plain, form=short" in (path / "README.md").read_text(encoding="utf-8")
+    for line in ("mali bore", "", "</s> ta"):
+        ids = [*ours.tag_ids(["case=loud", "form=short"]), *ours.encode(line), EOS]
         assert theirs(f">>case=loud<<>>form=short<< {line}")["input_ids"] == ids
     ids = theirs(">>case=loud<< mali bore", return_tensors="pt")
-    [found] = theirs.batch_decode(model.generate(**ids, num_beams=1, max_length=21), skip_special_tokens=True)
-    assert [found] == translator.translate(["mali bore"], tags=["case=loud"], beam=1)
+    [best] = theirs.batch_decode(model.generate(**ids, num_beams=1, max_length=21), skip_special_tokens=True)
+    assert [best] == translator.translate(["mali bore"], tags=["case=loud"], beam=1)
     assert translator.tokenizers["bb"].never_written() == model.generation_config.suppress_tokens
     with pytest.raises(ConfigError, match="tags"):
         export_argos(ExportOptions(run), tmp_path / "x.argosmodel")
@@ -317,7 +281,6 @@ def test_server_takes_tags(run: Path) -> None:
     with serving(Service(load_models([run], "native", False, ()))) as client:
         asked = {"text": "mali bore", "source": "aa", "target": "bb"}
         tagged = client.ask("/v1/translate", {**asked, "tags": ["case=loud"]})
-        assert tagged.status == 200
         expected = Translator.load(run).translate(["mali bore"], tags=["case=loud"])
         assert [each["text"] for each in tagged.json["translations"]] == expected
         for tags in (["case=lood"], "case=loud", [1]):
@@ -358,9 +321,10 @@ def test_corpus_of_which_nothing_is_kept_needs_no_tags(text: Path, tmp_path: Pat
     config = settings(text, data={"train": train})
     prepare(config, tmp_path / "data", echo=lambda _: None)
     session = start(config, tmp_path / "data", tmp_path / "run", resume=False)
-    found = {tuple(tags) for tags in drawn(session, np.arange(len(session.pairs)), 0)}
-    tokenizer = session.training_objective.tokenizers["aa"]
-    assert found == {(), (tokenizer.tags["case=plain"],), tuple(tokenizer.tag_ids(["case=loud", "form=short"]))}
+    tag_ids = session.training_objective.tokenizers["aa"].tag_ids
+    assert {tuple(tags) for tags in drawn(session, np.arange(len(session.pairs)), 0)} == {
+        tuple(tag_ids(tags)) for tags in ([], ["case=plain"], ["case=loud", "form=short"])
+    }
 
 
 def test_tags_are_added_to_reused_tokenizer(text: Path, data: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -392,35 +356,23 @@ def test_model_grows_by_new_tags(run: Path, text: Path, tmp_path: Path, capsys: 
 def test_challenge_robustness_and_calibration_use_tags_of_split(
     run: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    translator = Translator.load(run)
-    seen: list[SearchConfig | None] = []
+    translator, seen = Translator.load(run), list[Any]()
 
-    real = Translator.score
-
-    def score(self: Translator, pairs: list[tuple[str, str]], search: SearchConfig, *others: Any) -> Iterator[Scored]:
-        seen.append(search)
-        return real(self, pairs, search, *others)
-
-    def translate(_: object, lines: list[Line], __: str, search: SearchConfig, ___: object) -> list[str]:
-        seen.append(search)
-        return [line.text for line in lines]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Translator, "score", score)
-        loud = choose_text(translator, None, "loud")
-        challenge_run(translator, of_text(replace(loud, sources=["mali 7 bore"], references=["erob 7 ilam"]), 1))
-    monkeypatch.setattr("nmt.evaluate.robustness.translate_text", translate)
-    measure_run(
-        translator, SearchConfig(), choose_text(translator, None, "loud"), RobustnessPlan(("upper_case",), (100.0,), 1)
-    )
-
-    def calibrate(_: object, search: SearchConfig, *__: object) -> None:
-        seen.append(search)
+    def stop(*given: object, **_: object) -> None:
+        seen.extend(each.tags for each in given if isinstance(each, SearchConfig))
         raise DataError("seen")
 
-    monkeypatch.setattr("nmt.evaluate.calibration.calibrate", calibrate)
+    loud = choose_text(translator, None, "loud")
+    numbered = of_text(replace(loud, sources=["mali 7 bore"], references=["erob 7 ilam"]), 1)
+    monkeypatch.setattr(Translator, "score", stop)
+    with pytest.raises(DataError, match="seen"):
+        challenge_run(translator, numbered)
+    monkeypatch.setattr("nmt.evaluate.robustness.translate_text", stop)
+    with pytest.raises(DataError, match="seen"):
+        measure_run(translator, SearchConfig(), loud, RobustnessPlan(("upper_case",), (100.0,), 1))
+    monkeypatch.setattr("nmt.evaluate.calibration.calibrate", stop)
     assert nmt("calibrate", "--run", run, "--split", "loud").err == "nmt: seen\n"
-    assert len(seen) >= 3 and all(search is not None and search.tags == ["case=loud", "form=short"] for search in seen)
+    assert seen == [["case=loud", "form=short"]] * 3
 
 
 def test_student_has_no_tags(run: Path, nmt: Command) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.main import get_command
@@ -37,15 +38,16 @@ def test_run_in_both_directions_precedes_run_in_one() -> None:
     assert both.command()[:5] == ["train", "--config", "sample.yaml", "--run", "runs/sample-both"]
     assert one.command()[:5] == ["train", "--config", "sample.yaml", "--run", "runs/sample-both-de-en"]
     assert one.command()[-2:] == ["--init-from", "runs/sample-both"] and "--init-from" not in both.command()
-    for training in (both, one):
-        assert config_of(training.command()) == training.settings()
-    sample, first, second = load_config("sample.yaml", [SEED]), both.settings(), one.settings()
-    assert (first.training.max_steps, first.training.max_minutes) == (900, None)
-    assert (second.training.max_steps, second.training.max_minutes) == (sample.training.max_steps, 20)
-    assert (first.data.directions, second.data.directions) == (["de-en", "en-de"], ["de-en"])
-    for config in (first, second):
-        data = config.data.without_language_tags()
-        assert config.training.seed == 2 and data == sample.data and config.model == sample.model
+    sample = load_config("sample.yaml", [SEED])
+    for training, limits, directions in (
+        (both, (900, None), ["de-en", "en-de"]),
+        (one, (sample.training.max_steps, 20), ["de-en"]),
+    ):
+        config = training.settings()
+        assert config_of(training.command()) == config
+        assert (config.training.max_steps, config.training.max_minutes) == limits
+        assert config.data.directions == directions and config.data.without_language_tags() == sample.data
+        assert config.training.seed == 2 and config.model == sample.model
 
 
 def test_unfinished_run_is_resumed() -> None:
@@ -69,17 +71,11 @@ def test_runs_accept_name_and_initial_weights() -> None:
 
 
 def test_interruption_of_first_run_stops_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    statuses, called = [75], list[list[str]]()
-
-    def run_nmt(arguments: list[str]) -> int:
-        called.append(arguments)
-        return statuses.pop()
-
+    run_nmt = Mock(side_effect=[75, 0, 2])
     monkeypatch.setattr(recipe, "run_nmt", run_nmt)
     again = ("bidirectional", "--config", "sample.yaml", "--both", "900", "--one", "20m")
-    assert nmt(*again).status == 75 and len(called) == 1
-    statuses[:] = [2, 0]
-    assert nmt(*again).status == 2 and len(called) == 3
+    assert nmt(*again).status == 75 and run_nmt.call_count == 1
+    assert nmt(*again).status == 2 and run_nmt.call_count == 3
 
 
 @pytest.mark.parametrize(

@@ -26,23 +26,21 @@ def test_run_that_still_trains_is_not_used_by_recipes_and_else_with_a_note(
     run = RunDir(tmp_path / "run")
     shutil.copytree(GOLDEN / "run", run.path)
     write_selected(run, Selected(best_step=400))
-    open_saved(run.path)
-    assert capsys.readouterr().err == "", "it was stopped"
+
+    def note(model: Path | ModelRef = run.path) -> str:
+        open_saved(model)
+        return capsys.readouterr().err
+
+    assert note() == "", "it was stopped"
     lock = Lock(run.lock, "trains")
-    try:
-        with pytest.raises(CheckpointError, match=f"^{run.path}: is still training"):
-            run_config(run.path)
-        for _ in range(2):
-            open_saved(run.path)
-        note = f"nmt: {run.path}: still training; using the best checkpoint so far, step 400\n"
-        assert capsys.readouterr().err == note
-        open_saved(ModelRef((run.path,), "last"))
-        say_once.cache_clear()
-        write_selected(run, Selected(best_step=400, finished_step=400))  # its model card is written
-        open_saved(run.path)
-        assert capsys.readouterr().err == ""
-    finally:
-        lock.release()
+    with pytest.raises(CheckpointError, match=f"^{run.path}: is still training"):
+        run_config(run.path)
+    assert note() == f"nmt: {run.path}: still training; using the best checkpoint so far, step 400\n"
+    assert note() == note(ModelRef((run.path,), "last")) == "", "said once"
+    say_once.cache_clear()
+    write_selected(run, Selected(best_step=400, finished_step=400))  # its model card is written
+    assert note() == ""
+    lock.release()
     assert run_config(run.path).data.direction == "aa-bb"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,13 +16,8 @@ from nmt.recipes import directory as commands
 def test_stopped_recipe_prints_resume_command(
     status: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    called = list[list[str]]()
-
-    def wait_for(command: list[str]) -> int:
-        called.append(command)
-        return status
-
+    wait_for = Mock(return_value=status)
     monkeypatch.setattr(commands, "wait_for", wait_for)
     assert commands.run_nmt(["train", "--resume"]) == status
-    assert called == [[sys.executable, "-m", "nmt", "train", "--resume"]]
+    wait_for.assert_called_once_with([sys.executable, "-m", "nmt", "train", "--resume"])
     assert capsys.readouterr().err == message

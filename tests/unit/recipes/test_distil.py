@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from sacrebleu.metrics.chrf import CHRF
@@ -21,7 +22,7 @@ from nmt.recipes.distil import UNFINISHED, nearest
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import Selected, write_selected
 from nmt.runs.model import ModelRef, open_saved
-from places import GOLDEN
+from nmt.search.settings import SearchConfig
 from recipe_folder import dropped, interrupt_after, lines_of
 from tiny_run import licensed
 
@@ -38,10 +39,9 @@ def test_student_trains_on_teacher_output(folder: Path, nmt: Command) -> None:
         "config.yaml", "distilled.bb", "lock", "report.json", "settings.json",
     ]  # fmt: skip
 
-    counts = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
-    n_blank = translations.count("")
-    assert counts["lines"] == len(source) == counts["translations"] + counts[UNFINISHED]
-    assert counts[UNFINISHED] == n_blank
+    counts, n_blank = json.loads(Path("out/report.json").read_text(encoding="utf-8")), translations.count("")
+    expected = {"lines": len(source), "translations": len(source) - n_blank, UNFINISHED: n_blank}
+    assert counts | expected == counts
     assert f"\n{counts['translations']:>12,}  translations\n" in done.out
 
     config = load_config("out/config.yaml")
@@ -51,32 +51,26 @@ def test_student_trains_on_teacher_output(folder: Path, nmt: Command) -> None:
     result = nmt("prepare", "--config", "out/config.yaml", "--tokenizer-from", teacher)
     assert result.status == 0, result.err
     assert dropped(Path("out/prepared")).get("empty", 0) == n_blank
-    assert (
-        Path("out/prepared/tokenizer/joint.model").read_bytes()
-        == (GOLDEN / "run" / "tokenizer/joint.model").read_bytes()
-    )
+    joint = "tokenizer/joint.model"
+    assert Path("out/prepared", joint).read_bytes() == (teacher / joint).read_bytes()
 
 
 def test_candidate_nearest_to_reference_is_written(folder: Path, nmt: Command) -> None:
-    options = ["--output", "out", "--n-best", "4", "--beam", "4", "--with-originals"]
-    # of the student; the beam above is the teacher's
-    done = nmt("distil", "--teacher", folder / "run", *options, "--set", "search.beam=3")
+    # the beam of the student, and that of the teacher
+    options = ["--set", "search.beam=3", "--output", "out", "--n-best", "4", "--beam", "4", "--with-originals"]
+    done = nmt("distil", "--teacher", folder / "run", *options)
     assert done.status == 0, done.err
     source, references = (lines_of(folder / "data" / f"train.{language}") for language in ("aa", "bb"))
-    translator = Translator.load(folder / "run")
-    search = translator.config.search.model_copy(update={"beam": 4})
-    n_other = 0
-    for n_best, reference, taken in zip(
-        translator.translate_lines(source, search, 4), references, lines_of(Path("out/distilled.bb")), strict=True
-    ):
+    translator, n_other = Translator.load(folder / "run"), 0
+    lists = translator.translate_lines(source, translator.search_settings({"beam": 4}), 4)
+    for n_best, reference, taken in zip(lists, references, lines_of(Path("out/distilled.bb")), strict=True):
         texts = [best.text for best in n_best if best.finished]
         scores = {text: CHRF().sentence_score(text, [reference]).score for text in texts}
         assert scores.get(taken, 0.0) == pytest.approx(max(scores.values(), default=0.0))
-        n_other += bool(texts) and taken != texts[0]
-    assert n_other > 0
+        n_other += taken not in texts[:1]
     config = load_config("out/config.yaml")
+    assert n_other > 0 and config.search.beam == 3
     assert [corpus.name for corpus in config.data.train] == ["originals", "distilled"]
-    assert config.search.beam == 3
 
 
 def test_nearest_returns_most_similar_text() -> None:
@@ -86,35 +80,26 @@ def test_nearest_returns_most_similar_text() -> None:
 
 
 def test_failed_command_ends_recipe(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    called = list[str]()
-    statuses = {"prepare": 0, "train": 75, "evaluate": 0}
-
-    def run_nmt(arguments: list[str]) -> int:
-        called.append(arguments[0])
-        return statuses[arguments[0]]
-
-    monkeypatch.setattr(commands, "run_nmt", run_nmt)
+    called, statuses = list[str](), {"prepare": 0, "train": 75}
+    monkeypatch.setattr(commands, "run_nmt", lambda words: called.append(words[0]) or statuses[words[0]])
     again = ("distil", "--teacher", folder / "run", "--output", "out", "--beam", "1")
-    done = nmt(*again)
-    assert (done.status, called) == (0, []), "they are only printed"
+    assert nmt(*again).status == 0 and not called, "they are only printed"
     assert nmt(*again, "--train").status == 75 and called == ["prepare", "train"]
     statuses["prepare"] = 2
     assert nmt(*again, "--train").status == 2 and called[2:] == ["prepare"]
 
 
 def test_changed_teacher_weights_are_rejected(folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(folder / "run", "run")
+    run = RunDir(Path(shutil.copytree(folder / "run", "run")))
     again = ("distil", "--teacher", "run", "--output", "out")
     with monkeypatch.context() as patch:
         interrupt_after(1, patch)
         assert nmt(*again).status == 130
-    old = open_saved(Path("run")).weights.tensors
+    new = {name: 0.9 * tensor for name, tensor in open_saved(run.path).weights.tensors.items()}
     for step in (400, 600):  # the run is trained anew, and further
-        new = {name: 0.9 * tensor for name, tensor in old.items()}
         shutil.rmtree("run/checkpoints/step-00000400", ignore_errors=True)
-        save_checkpoint(RunDir(Path("run")).step(step), new, None, {})
-        selected = Selected(best_step=step, weights="raw", reason="the last")
-        write_selected(RunDir(Path("run")), selected)
+        save_checkpoint(run.step(step), new, None, {})
+        write_selected(run, Selected(best_step=step, weights="raw", reason="the last"))
         done = nmt(*again)
         assert done.status == 2 and re.search(rf"weights was \[\[400, 'raw', .*is \[\[{step}, 'raw', ", done.err)
 
@@ -165,28 +150,25 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     expected = Translator.load(teacher).translate_lines(lines_of(Path("mono.aa")))
     assert lines_of(Path("out/distilled.bb")) == [best.text if best.finished else "" for best, *_ in expected]
     run = load_config("out/config.yaml").run_directory
-    student, config = Translator.load(run), load_config(run / "config.yaml")
+    config = load_config(run / "config.yaml")
     assert config.tokenizer.vocab_size == 310 and config.model.decoder_layers == 1
-    assert student.tokenizers.fingerprint != Translator.load(teacher).tokenizers.fingerprint
+    student, other = (Translator.load(path).tokenizers.fingerprint for path in (run, teacher))
+    assert student != other
     rows = [line.split() for line in done.out.splitlines() if line.startswith(("teacher", "student"))]
     assert {"teacher", "student"} <= {row[0] for row in rows} and all(float(row[-1]) > 0 for row in rows)
     assert "on the test set, 10 lines" in done.out
 
+    def table(search: SearchConfig) -> list[str]:
+        rows = distil.compared(ModelRef((teacher,)), run, DataDir(config.data.directory), search)
+        return [row.split("  ")[0] for row in rows][-3:]
+
     real = distil.engine_for
     monkeypatch.setattr(distil, "engine_for", lambda paths, **_: real(paths))  # int8 is too coarse for such models
     unsupported = config.search.model_copy(update={"coverage_penalty": 0.2})
-    table = [*distil.compared(ModelRef((teacher,)), run, DataDir(config.data.directory), unsupported)]
-    assert [line.split("  ")[0] for line in table[-3:]] == ["teacher", "student", "student, int8"]
+    assert table(unsupported) == ["teacher", "student", "student, int8"]
     assert "teacher: without int8: search.coverage_penalty: 0.2 " in capsys.readouterr().err
-
-    def inexact(*_: object, **__: object) -> None:
-        raise CheckpointError("inexact")
-
-    monkeypatch.setattr(distil, "engine_for", inexact)
-    table = [*distil.compared(ModelRef((teacher,)), run, DataDir(config.data.directory), config.search)]
-    assert [line.split()[0] for line in table[-2:]] == ["teacher", "student"] and not any(
-        "int8" in row for row in table
-    )
+    monkeypatch.setattr(distil, "engine_for", Mock(side_effect=CheckpointError("inexact")))
+    assert table(config.search)[1:] == ["teacher", "student"]
     assert "inexact" in capsys.readouterr().err
 
 

@@ -162,25 +162,23 @@ def test_other_settings_are_kept(machine, tmp_path):
     assert (config.training.max_epochs, config.training.patience) == (None, None), "the minutes end the training"
 
 
-@pytest.mark.parametrize("other", ["training.objective=denoising", "model.kind=decoder"])
-def test_config_for_anything_else_is_rejected(machine, other):
+@pytest.mark.parametrize(
+    ("tree", "overrides", "problem"),
+    [
+        ({}, ["training.objective=denoising"], "translation"),
+        ({}, ["model.kind=decoder"], "translation"),
+        ({}, ["model.d_fff=3"], r"--set model\.d_fff"),
+        *[
+            ({"training": section}, "training.seed=1", "training: must be a mapping")
+            for section in (None, [1], "small")
+        ],
+    ],
+)
+def test_unusable_settings_are_rejected(machine, tmp_path, tree, overrides, problem):
     machine(1e4)
-    with pytest.raises(ConfigError, match="translation"):
-        preset(None, 1000, 60, [other])
-
-
-def test_invalid_settings_raise_config_error(machine):
-    machine(1e4)
-    with pytest.raises(ConfigError, match=r"--set model\.d_fff"):
-        preset(None, 1000, 60, ["model.d_fff=3"])
-
-
-@pytest.mark.parametrize("section", [None, [1], "small"])
-def test_section_that_is_no_mapping_raises_config_error(machine, tmp_path, section):
-    machine(1e4)
-    (tmp_path / "mine.yaml").write_text(dump_yaml({"training": section}))
-    with pytest.raises(ConfigError, match="training: must be a mapping"):
-        preset(str(tmp_path / "mine.yaml"), 1000, 60)
+    (tmp_path / "mine.yaml").write_text(dump_yaml(tree))
+    with pytest.raises(ConfigError, match=problem):
+        preset(str(tmp_path / "mine.yaml") if tree else None, 1000, 60, overrides)
 
 
 def test_config_command_measures_this_machine(nmt: Command, tmp_path: Path) -> None:
