@@ -153,7 +153,7 @@ def test_long_line_does_not_delay_short_ones(stage: Stage) -> None:
 def test_exception_fails_only_its_own_request(stage: Stage, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     jobs = [stage.job("a"), stage.job("b", name, "c"), stage.job("d"), stage.job("z" * 99)]  # the long job is retried
     stage.submit_together(*jobs)
-    assert refusal(jobs[1]).status == 500
+    assert refusal(jobs[1]).status_code == 500
     assert [texts(jobs[i]) for i in (0, 2, 3)] == [["de>en: a"], ["de>en: d"], [f"de>en: {'z' * 99}"]]
     assert f'nmt_failures_total{{exception="{name}"}} 1.0' in stage.metrics.text()
     said = capsys.readouterr().err
