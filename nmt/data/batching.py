@@ -24,12 +24,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.data.lines import Integers, Lines, Segments, Side
+from nmt.data.lines import Indices, Integers, Lines, Segments, Side
 from nmt.data.on_device import OnDevice
 from nmt.model.masks import Packed, Padded
 from nmt.text.ids import BOS, EOS, PAD, SEPARATOR, ranges
-
-Indices = npt.NDArray[np.int64]
 
 ScoredMask = npt.NDArray[np.bool_]
 

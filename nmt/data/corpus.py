@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.lines import Integers, Lines, Rows
+from nmt.data.lines import Indices, Integers, Lines
 from nmt.data.manifest import ADVICE, PREPARE_AGAIN, Contents, FileRecord, Manifest, fingerprint_of_all, read_contents
 from nmt.data.settings import DataConfig
 from nmt.errors import DataError
@@ -269,7 +269,7 @@ class Corpora:
         return [*by_path.values()]
 
     @property
-    def starts(self) -> Rows:
+    def starts(self) -> Indices:
         """The first row of each direction: training pairs are numbered across directions, then one row at the end."""
         starts = [0]
         for corpus in self.by_direction.values():

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from nmt.text.ids import PAD
 
-Rows = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer[Any]]
 """Integers of any type; large arrays have the smallest one."""
 
@@ -32,7 +32,7 @@ class Side(Protocol):
     def n_ids(self) -> npt.NDArray[np.int32]:
         """Return the number of ids of each line, (P,)."""
 
-    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
+    def gather(self, rows: Indices, last: int) -> npt.NDArray[np.int64]:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
 
 
@@ -56,7 +56,7 @@ class Lines:
         """Return the number of ids of each line, (P,)."""
         return lengths_between(self.ends)
 
-    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
+    def gather(self, rows: Indices, last: int) -> npt.NDArray[np.int64]:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
         starts, lengths = self.spans(rows)
         column = np.arange(int(lengths.max(initial=0)) + 1)
@@ -65,12 +65,12 @@ class Lines:
         gathered[inside] = self.ids[(starts[:, None] + column)[inside]]
         return gathered.astype(np.int64)
 
-    def spans(self, rows: Rows) -> tuple[Rows, Rows]:
+    def spans(self, rows: Indices) -> tuple[Indices, Indices]:
         """Return the offsets at which lines `rows` (B,) start in the ids, and the number of ids of each line."""
         starts = np.where(rows > 0, self.ends[np.maximum(rows - 1, 0)], 0).astype(np.int64)
         return starts, self.ends[rows] - starts
 
-    def between(self, firsts: Rows, stops: Rows) -> Integers:
+    def between(self, firsts: Indices, stops: Indices) -> Integers:
         """Return the concatenated ids of runs of lines: run i is lines `firsts[i]` to `stops[i]` - 1."""
         last_begins, last_lengths = self.spans(stops - 1)
         begins = self.spans(firsts)[0]
@@ -102,7 +102,7 @@ class Joined:
         """Return the number of ids of each line, (P,)."""
         return np.concatenate([side.n_ids() for side in self._sides])
 
-    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
+    def gather(self, rows: Indices, last: int) -> npt.NDArray[np.int64]:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
         numbers = np.searchsorted(self._ends, rows, side="right")
         parts = []
@@ -119,7 +119,7 @@ class Joined:
 class Segments:
     """Rows of the training pairs in the order of a window, as consecutive runs."""
 
-    def __init__(self, runs: Sequence[tuple[Rows, Rows]], total: int) -> None:
+    def __init__(self, runs: Sequence[tuple[Indices, Indices]], total: int) -> None:
         """`runs`: arrays of the first rows and the lengths of runs; `total`: the number of all training pairs."""
         none = np.zeros(0, np.int64)
         self.firsts = np.concatenate([none, *(firsts for firsts, _ in runs)])
@@ -131,7 +131,7 @@ class Segments:
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    def rows(self, indices: Rows) -> Rows:
+    def rows(self, indices: Indices) -> Indices:
         """Return the rows of the pairs with these indices in the window."""
-        rows: Rows = indices + self._shifts[np.searchsorted(self._ends, indices, side="right")]
+        rows: Indices = indices + self._shifts[np.searchsorted(self._ends, indices, side="right")]
         return rows

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.lines import Rows
+from nmt.data.lines import Indices
 from nmt.data.manifest import Manifest
 from nmt.data.settings import DataConfig
 from nmt.data.sources import train_key, train_number
@@ -50,7 +50,7 @@ class Stream:
         self._block = block
         self.n = sum(shard.n for shard in shards)
 
-    def take(self, start: int, stop: int) -> Iterator[tuple[Rows, Rows]]:
+    def take(self, start: int, stop: int) -> Iterator[tuple[Indices, Indices]]:
         """Yield the pairs from `start` to `stop` of the stream: arrays of the first rows and the lengths of runs."""
         while start < stop:
             number, skipped = divmod(start, self.n)
@@ -58,7 +58,7 @@ class Stream:
             yield from self._pass(number, skipped, end)
             start += end - skipped
 
-    def _pass(self, number: int, start: int, stop: int) -> Iterator[tuple[Rows, Rows]]:
+    def _pass(self, number: int, start: int, stop: int) -> Iterator[tuple[Indices, Indices]]:
         for i in self._shuffled(len(self._shards), number, 1).tolist():
             first, n = self._shards[i]
             if start < n and stop > 0:
@@ -69,11 +69,11 @@ class Stream:
             start = start - n
             stop = stop - n
 
-    def _shuffled(self, n: int, *key: int) -> Rows:
+    def _shuffled(self, n: int, *key: int) -> Indices:
         return np.random.default_rng([*self._key, *key]).permutation(n)
 
 
-def _part(sizes: Rows, start: int, stop: int) -> tuple[Rows, Rows]:
+def _part(sizes: Indices, start: int, stop: int) -> tuple[Indices, Indices]:
     """Cut consecutive runs of these sizes to `start` to `stop`; return the numbers of rows that are cut off at the
     start and that remain."""
     ends = np.cumsum(sizes)

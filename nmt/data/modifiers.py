@@ -20,9 +20,9 @@ from random import Random
 
 import numpy as np
 
-from nmt.data.batching import Indices, Pairs, joined
+from nmt.data.batching import Pairs, joined
 from nmt.data.corpus import Corpora, Corpus, lines_of
-from nmt.data.lines import Integers, Lines
+from nmt.data.lines import Indices, Integers, Lines
 from nmt.data.random_numbers import MODIFIERS, fractions, hashed, key_of
 from nmt.data.settings import DataConfig
 from nmt.errors import DataError

@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.batching import Batch, Indices, PackedBatch, Pairs
+from nmt.data.batching import Batch, PackedBatch, Pairs
+from nmt.data.lines import Indices
 from nmt.data.on_device import OnDevice
 from nmt.model.masks import NO_SENTENCE, Rows
 from nmt.text.ids import PAD, ranges

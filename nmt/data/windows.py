@@ -23,7 +23,7 @@ import numpy.typing as npt
 from nmt.data.batching import Pairs, Update, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.corpus import Corpora, Corpus, Split, lines_of
-from nmt.data.lines import Joined, Lines, Rows, Segments, Side, concatenated
+from nmt.data.lines import Indices, Joined, Lines, Segments, Side, concatenated
 from nmt.data.mixing import Position, Stream, make_mix
 from nmt.data.settings import DataConfig
 from nmt.errors import DataError
@@ -58,11 +58,11 @@ class WindowLines:
         ids = [lines.between(firsts, firsts + sizes) for lines, firsts, sizes in self._parts()]
         return Lines(np.concatenate(ids or [np.zeros(0, np.uint16)]), np.cumsum(self.n_ids(), dtype=np.int64))
 
-    def gather(self, rows: Rows, last: int) -> npt.NDArray[np.int64]:
+    def gather(self, rows: Indices, last: int) -> npt.NDArray[np.int64]:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
         return self.lines.gather(rows, last)
 
-    def _parts(self) -> Iterator[tuple[Lines, Rows, Rows]]:
+    def _parts(self) -> Iterator[tuple[Lines, Indices, Indices]]:
         """Yield runs of consecutive lines, all in one file and about `_CHUNK` lines at a time: the lines of the file,
         the first line of each run, and the sizes of the runs."""
         firsts = self._segments.firsts
@@ -222,7 +222,7 @@ class Windows:
 
     def _segments(self, at: Position) -> Segments:
         """Return the rows of a window. Raises DataError if a shard that is read for the first time is damaged."""
-        runs = list[tuple[Rows, Rows]]()
+        runs = list[tuple[Indices, Indices]]()
         for stream, part in zip(self._streams, self.mix.takes(at), strict=True):
             runs += stream.take(*part)
         segments = Segments(runs, int(self._ends[-1]))

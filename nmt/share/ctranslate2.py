@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from nmt.data.batching import Indices
 from nmt.data.corpus import Corpus, lines_of
-from nmt.data.lines import Lines
+from nmt.data.lines import Indices, Lines
 from nmt.errors import ConfigError
 from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention

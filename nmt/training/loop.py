@@ -23,7 +23,8 @@ from functools import partial
 
 import torch
 
-from nmt.data.batching import Indices, Update
+from nmt.data.batching import Update
+from nmt.data.lines import Indices
 from nmt.errors import NmtError
 from nmt.model.device import autocast, free_memory, out_of_memory, threads
 from nmt.process import Interrupted

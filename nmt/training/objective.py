@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import nn
 
-from nmt.data.batching import Indices, Pairs, Update
+from nmt.data.batching import Pairs, Update
 from nmt.data.corpus import Corpora, lines_of
-from nmt.data.lines import Joined, Segments, Side
+from nmt.data.lines import Indices, Joined, Segments, Side
 from nmt.data.rows import AnyBatch
 from nmt.data.settings import DataConfig
 from nmt.model.transformer import Model

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from nmt.data.batching import Indices, Update
+from nmt.data.batching import Update
+from nmt.data.lines import Indices
 from nmt.data.on_device import sent
 from nmt.model.inference import InferenceModel
 from nmt.model.transformer import Model, Transformer

@@ -19,8 +19,9 @@ from fitting import fit, start
 from kept_run import quicken
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.data.batching import Indices, Packing
+from nmt.data.batching import Packing
 from nmt.data.corpus import Corpus
+from nmt.data.lines import Indices
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.challenge import challenge_run, of_text
 from nmt.evaluate.robustness import RobustnessPlan, measure_run

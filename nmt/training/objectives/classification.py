@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.batching import Indices, Pairs, Update
-from nmt.data.lines import Lines, Segments, Side
+from nmt.data.batching import Pairs, Update
+from nmt.data.lines import Indices, Lines, Segments, Side
 from nmt.data.rows import AnyBatch, RowBatch, RowPacking
 from nmt.evaluate.metrics import class_scores
 from nmt.model.device import autocast

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.console import Progress
-from nmt.data.batching import Indices, Pairs, unpadded
+from nmt.data.batching import Pairs, unpadded
+from nmt.data.lines import Indices
 from nmt.data.random_numbers import DENOISING, hashed, key_of
 from nmt.model.transformer import DecodingModel, Model
 from nmt.search.settings import SearchConfig

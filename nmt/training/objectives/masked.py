@@ -20,8 +20,8 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.batching import Indices, Pairs, joined, unpadded
-from nmt.data.lines import Rows, Segments, Side
+from nmt.data.batching import Pairs, joined, unpadded
+from nmt.data.lines import Indices, Segments, Side
 from nmt.data.random_numbers import MASKING, Hashes, fractions, hashed, key_of
 from nmt.text.ids import MASK, N_SPECIAL, PAD, SEPARATOR, ranges
 from nmt.text.tokenizer import Tokenizer
@@ -132,7 +132,7 @@ class PairSequences:
         n_ids: npt.NDArray[np.int32] = self._src.n_ids() + self._tgt.n_ids() + 1
         return n_ids
 
-    def gather(self, rows: Rows, last: int) -> _Ids:
+    def gather(self, rows: Indices, last: int) -> _Ids:
         """Return sequences `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
         src = self._src.gather(rows, SEPARATOR)
         tgt = self._tgt.gather(rows, last)

@@ -16,9 +16,9 @@ from dataclasses import replace
 import numpy as np
 
 from nmt.console import Progress
-from nmt.data.batching import Indices, Pairs, joined
+from nmt.data.batching import Pairs, joined
 from nmt.data.corpus import Corpora, Corpus
-from nmt.data.lines import Segments, Side
+from nmt.data.lines import Indices, Segments, Side
 from nmt.data.mixing import train_corpora
 from nmt.data.modifiers import FuzzyMatches, Modifiers
 from nmt.data.random_numbers import TAGS, fractions, hashed, key_of

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from nmt.config import Config
 from nmt.console import say
-from nmt.data.batching import Indices, Pairs
+from nmt.data.batching import Pairs
+from nmt.data.lines import Indices
 from nmt.data.rows import RowPacking
 from nmt.errors import ConfigError, NmtError
 from nmt.layout import RUN_FORMAT

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nmt.data.batching import Indices
+from nmt.data.lines import Indices
 from nmt.share.ctranslate2 import write_shortlist
 from nmt.text.ids import N_SPECIAL
 from tiny_run import tiny_tokenizer
