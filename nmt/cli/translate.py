@@ -332,12 +332,12 @@ def _translate_documents(
     confidence: bool,
 ) -> None:
     """Translate documents, or build them from a reviewed file, with words aligned by the translator."""
-    from nmt.text.constraints import Glossary
+    from nmt.text.glossaries import read_glossary
     from nmt.translate.documents import DocumentTranslator
     from nmt.translate.types import Options
 
     memory = translator.memory(tm, search) if tm else None
-    terms = None if glossary is None else Glossary.read(glossary, translator.target)
+    terms = None if glossary is None else read_glossary(glossary, translator.target)
     options = Options(search, align=translator.aligns, confidence=confidence)
     documents.write(DocumentTranslator(translator, options, terms, memory))
 

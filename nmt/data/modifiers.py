@@ -38,6 +38,7 @@ from nmt.text.augmentation import (
     upper_case,
 )
 from nmt.text.constraints import TERM, Glossary, encode_marked, shown_marks
+from nmt.text.glossaries import glossary_of
 from nmt.text.ids import SEPARATOR
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.settings import TrainingConfig
@@ -138,7 +139,7 @@ class Modifiers:
         self.glossary: str | None = None
         """The fingerprint of the glossary, if any."""
         if settings.glossary is not None:
-            glossary = Glossary.of(settings.glossary, data.tgt)
+            glossary = glossary_of(settings.glossary, data.tgt)
             self.glossary = glossary.fingerprint
         self.rates = settings.modifiers
         self._ends = np.cumsum(list(self.rates.values()))

@@ -38,6 +38,7 @@ from nmt.search.settings import SearchConfig
 from nmt.tasks.perform import TEXT, Json, Task, TaskRunner, join, run_all
 from nmt.text.constraints import Applied, Glossary, constraint_spans, lost
 from nmt.text.formats import other_format
+from nmt.text.glossaries import read_glossary
 from nmt.text.ids import UNK
 from nmt.text.lines import beginning, read_lines, windows
 from nmt.text.profiles import Profiles, checked
@@ -61,7 +62,7 @@ class TranslationFiles:
     terms: Path | None = None
     """Input file of tab-separated terms that the translations must contain; a blank line has no effect."""
     glossary: Path | None = None
-    """Input file of terms with their translations, which apply to the whole text; see `Glossary.read`."""
+    """Input file of terms with their translations, which apply to the whole text; see `read_glossary`."""
     tm: tuple[str, ...] = ()
     """Input files of a translation memory; see `nmt.translate.memory_files.read_memory`."""
     alignments: Path | None = None
@@ -101,7 +102,7 @@ def translate_file(
     translator.check(search, options.n_best, has_terms=has_terms)
     inputs = source, files.prefixes, files.terms, files.glossary, *files.tm
     refuse_overwriting((target, files.alignments, files.attention), inputs)
-    glossary = Glossary.read(files.glossary, translator.conventions.tgt) if files.glossary is not None else None
+    glossary = read_glossary(files.glossary, translator.conventions.tgt) if files.glossary is not None else None
     memory = translator.memory(files.tm, search) if files.tm else None
     decoder = _attending_decoder(translator, search, files)
     if options.confidence:

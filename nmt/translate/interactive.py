@@ -13,7 +13,7 @@ from pathlib import Path
 from nmt.console import is_typed, printable_sentence, say
 from nmt.errors import NmtError
 from nmt.process import handling
-from nmt.text.constraints import Glossary
+from nmt.text.glossaries import read_glossary
 from nmt.translate.files import Warnings, translate_into
 from nmt.translate.loading import Translator
 from nmt.translate.types import Line, Options
@@ -57,7 +57,7 @@ def interact(translator: Translator, open_run: Callable[[Path], Translator]) -> 
                     translator = translator.with_search([f"search.beam={size}"])
                     overrides = [f"search.beam={size}"]
                 case "glossary", path:
-                    glossary = Glossary.read(Path(path).expanduser(), translator.target) if path else None
+                    glossary = read_glossary(Path(path).expanduser(), translator.target) if path else None
                 case name, _:
                     if name != "help":
                         say(f"{line.strip()}: no such command")

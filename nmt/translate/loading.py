@@ -30,7 +30,7 @@ from nmt.runs.model import (
 )
 from nmt.search.rules import ShouldStop
 from nmt.search.settings import SearchConfig
-from nmt.text.constraints import AnyGlossary, Glossary
+from nmt.text.glossaries import AnyGlossary, glossary_of
 from nmt.text.vocabularies import Tokenizers
 from nmt.translate.confidence import Estimator, Measure, calibration_path, read_calibration
 from nmt.translate.configured import conventions_of
@@ -253,7 +253,7 @@ class Translator(LineTranslator):
             directed = self.towards(to, source or ANY, via)
             return directed.translations(texts, n_best, glossary=glossary, tm=tm, **settings)
         search = self.search_settings(settings)
-        terms = Glossary.of(glossary, self.config.data.tgt) if glossary is not None else None
+        terms = glossary_of(glossary, self.config.data.tgt) if glossary is not None else None
         memory = self.memory(tm, search) if tm is not None else None
         self.check(search, n_best, has_terms=terms is not None and not search.inline_terms)
         lines = [Line(text, glossary=terms, tm=memory) for text in texts]

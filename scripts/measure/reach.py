@@ -17,7 +17,7 @@ READ = (
 CORE = (
     "model", "search", "data.batching", "data.rows", "data.windows", "data.mixing", "training.loss", "training.optim",
     "training.loop", "training.saving", "translate.translator", "translate.segment", "translate.search",
-    "evaluate.metrics", "evaluate.ter",
+    "evaluate.metrics", "evaluate.samples", "evaluate.ter",
 )  # fmt: skip
 """The packages and modules of the core."""
 OUTER = {

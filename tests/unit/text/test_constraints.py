@@ -26,6 +26,7 @@ from nmt.text.constraints import (
     protected,
     without_translations,
 )
+from nmt.text.glossaries import read_glossary
 from nmt.text.reading import plain
 from nmt.text.tokenizer import CONTROL, Tokenizer
 from nmt.text.words import units
@@ -41,7 +42,7 @@ OFF, ON = SearchConfig(), SearchConfig(protect=True)
 
 def read(tmp_path: Path, text: str, name: str = "g.tsv", target: str | None = None) -> Glossary:
     (tmp_path / name).write_bytes(text.encode())
-    return Glossary.read(tmp_path / name, target=target)
+    return read_glossary(tmp_path / name, target=target)
 
 
 def applied(text: str, terms: dict[str, str], search: SearchConfig = OFF) -> list[str]:
