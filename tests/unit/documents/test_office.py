@@ -247,7 +247,6 @@ def test_docx_run_with_text_and_field_signs_is_translated(content: str, wanted: 
 
 
 SEQ = complex_field(" SEQ Abbildung ", r("3", "<w:noProof/>"))
-DATE = complex_field(r' DATE \@ "d. MMMM yyyy" ', r("12. ") + r("März 2024", "<w:b/>"))
 
 
 def _translated(content: str, translation: str) -> tuple[list[str], str]:
@@ -262,7 +261,7 @@ def _translated(content: str, translation: str) -> tuple[list[str], str]:
     [
         (SEQ, "{3}"),
         (complex_field("page", r("1") + r("2", "<w:i/>")), "{12}"),
-        (DATE, "{122}"),
+        (complex_field(r' DATE \@ "d. MMMM yyyy" ', r("12. ") + r("März 2024", "<w:b/>")), "{122}"),
         (complex_field(f"=</w:instrText></w:r>{complex_field('PAGE', r('2'))}<w:r><w:instrText>+1", r("3")), "{3}"),
         ('<w:fldSimple w:instr=" NUMPAGES "><w:r><w:t>3</w:t></w:r></w:fldSimple>', "{3}"),
         ('<w:fldSimple w:instr=" AUTHOR "><w:r><w:t>Max Klein</w:t></w:r></w:fldSimple>', "{0}"),
@@ -447,12 +446,12 @@ def test_unsafe_office_document_raises(name: str, content: bytes, why: str) -> N
     assert why in str(caught.value) and "\n" not in str(caught.value)
 
 
-ODD = [b"<w:tab/>", b"<w:r/>", b"<!-- -->", b"<?x?>", b'<w:bookmarkEnd w:id="0"/>', b"<w:t>x</w:t>", b"<text:s/>"]
-ODD += [b'<w:fldChar w:fldCharType="%s"/>' % kind for kind in (b"begin", b"separate", b"end")] + [
-    FIELD.encode(),
-    END.encode(),
-]
-ODD += [b"<text:tab/>", b'<text:bookmark-start text:name="x"/>', b"<text:span>y</text:span>", b"<text:p>z</text:p>"]
+ODD = [
+    b"<w:tab/>", b"<w:r/>", b"<!-- -->", b"<?x?>", b'<w:bookmarkEnd w:id="0"/>', b"<w:t>x</w:t>", b"<text:s/>",
+    *(b'<w:fldChar w:fldCharType="%s"/>' % kind for kind in (b"begin", b"separate", b"end")), FIELD.encode(),
+    END.encode(), b"<text:tab/>", b'<text:bookmark-start text:name="x"/>', b"<text:span>y</text:span>",
+    b"<text:p>z</text:p>",
+]  # fmt: skip
 
 
 def _words(document: Document) -> list[str]:

@@ -189,29 +189,17 @@ def test_signs_of_hallucination_are_counted(source: str, translation: str, refer
 LINE = "Der Hund „Rex“ läuft schnell - sehr SCHNELL - über 3,50 m, don't you? www.ex.de/Über"
 
 
-def everywhere(change: str, line: str, language: str = "de", seed: int = 1) -> str:
-    """Return the line changed at all places."""
-    return changed_line(line, language, change, [1.0], seed)[0]
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ("upper_case", "DER HUND „REX“ LÄUFT SCHNELL - SEHR SCHNELL - ÜBER 3,50 M, DON'T YOU? www.ex.de/Über"),
-        ("lower_case", "der hund „rex“ läuft schnell - sehr schnell - über 3,50 m, don't you? www.ex.de/Über"),
-        ("title_case", "Der Hund „Rex“ Läuft Schnell - Sehr SCHNELL - Über 3,50 M, Don't You? www.ex.de/Über"),
-        ("punctuation_removed", "Der Hund Rex läuft schnell sehr SCHNELL über 3,50 m don't you www.ex.de/Über"),
-        ("umlauts", "Der Hund „Rex“ laeuft schnell - sehr SCHNELL - ueber 3,50 m, don't you? www.ex.de/Über"),
-        ("accents", "Der Hund „Rex“ lauft schnell - sehr SCHNELL - uber 3,50 m, don't you? www.ex.de/Über"),
-    ],
-)
-def test_change_at_full_rate_applies_everywhere(change: str, expected: str) -> None:
-    assert everywhere(change, LINE) == expected
-
-
 @pytest.mark.parametrize(
     ("change", "language", "line", "expected"),
     [
+        *((change, "de", LINE, expected) for change, expected in {
+            "upper_case": "DER HUND „REX“ LÄUFT SCHNELL - SEHR SCHNELL - ÜBER 3,50 M, DON'T YOU? www.ex.de/Über",
+            "lower_case": "der hund „rex“ läuft schnell - sehr schnell - über 3,50 m, don't you? www.ex.de/Über",
+            "title_case": "Der Hund „Rex“ Läuft Schnell - Sehr SCHNELL - Über 3,50 M, Don't You? www.ex.de/Über",
+            "punctuation_removed": "Der Hund Rex läuft schnell sehr SCHNELL über 3,50 m don't you www.ex.de/Über",
+            "umlauts": "Der Hund „Rex“ laeuft schnell - sehr SCHNELL - ueber 3,50 m, don't you? www.ex.de/Über",
+            "accents": "Der Hund „Rex“ lauft schnell - sehr SCHNELL - uber 3,50 m, don't you? www.ex.de/Über",
+        }.items()),
         ("umlauts", "de", "ÄPFEL Äpfel STRAẞE Maß Ö", "AEPFEL Aepfel STRASSE Mass Oe"),
         ("umlauts", "de", "u\u0308ber", "ueber"),
         ("accents", "fr", "ŒUVRE cœur Été naïve ÇA", "OEUVRE coeur Ete naive CA"),
@@ -228,27 +216,34 @@ def test_change_at_full_rate_applies_everywhere(change: str, expected: str) -> N
         ("typos", "ja", "これはペンです。", "これはペンです。"),
         ("typos", "en", "The cat is 1000 m up.", "The cat is 1000 m up."),
     ],
+)  # fmt: skip
+def test_change_at_full_rate_applies_everywhere(change: str, language: str, line: str, expected: str) -> None:
+    assert changed_line(line, language, change, [1.0], 1) == [expected]
+
+
+LINES = st.one_of(
+    st.lists(
+        st.sampled_from(
+            [
+                *LINE.split(),
+                "Straße",
+                "{name}",
+                "<b>",
+                "</b>",
+                "你好，",
+                "мой",
+                "école",
+                "İI",
+                "e\u0301",
+                "...",
+                "(",
+                "\u0301",
+            ]
+        ),
+        max_size=9,
+    ).map(" ".join),
+    st.text(max_size=30),
 )
-def test_change_respects_language_and_script(change: str, language: str, line: str, expected: str) -> None:
-    assert everywhere(change, line, language) == expected
-
-
-WORDS_CHANGES = [
-    *LINE.split(),
-    "Straße",
-    "{name}",
-    "<b>",
-    "</b>",
-    "你好，",
-    "мой",
-    "école",
-    "İI",
-    "e\u0301",
-    "...",
-    "(",
-    "\u0301",
-]
-LINES = st.one_of(st.lists(st.sampled_from(WORDS_CHANGES), max_size=9).map(" ".join), st.text(max_size=30))
 
 
 @pytest.mark.parametrize("change", CHANGES)
