@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -397,14 +397,9 @@ def test_document_with_nothing_to_translate_is_copied_with_a_note(translated: Tr
     assert members((tmp_path / "b.docx").read_bytes()) == members(source.read_bytes())
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_office_document_is_not_shown_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     Documents(["a.docx"])
-    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     with pytest.raises(DataError, match=r"a\.docx: .*--output F\.docx"):
         Documents(["a.docx"])
     Documents(["a.html"])
