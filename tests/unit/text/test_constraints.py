@@ -349,28 +349,28 @@ BANKS = {"Bank": "bank", "Bankkonto": "bank account"}
 
 
 @pytest.mark.parametrize(
-    ("terms", "lines", "n", "n_lines", "n_missing"),
+    ("terms", "language", "lines", "n", "n_lines", "n_missing"),
     [
-        (LETTERS_AND_WORDS, [("a b a", "x y z x"), ("-", "-"), ("a a b", "x y z x")], 6, 2, 0),
-        (LETTERS_AND_WORDS, [("a b a", "x y z x"), ("a a b", "x z")], 6, 2, 2),
+        (LETTERS_AND_WORDS, "en", [("a b a", "x y z x"), ("-", "-"), ("a a b", "x y z x")], 6, 2, 0),
+        (LETTERS_AND_WORDS, "en", [("a b a", "x y z x"), ("a a b", "x z")], 6, 2, 2),
         # in other forms of letters, too, or without any
-        (BOOKS, [("book ice", "کتاب و یخ")], 2, 1, 0),
-        (BOOKS, [("book -", "کتاب")], 2, 1, 1),
+        (BOOKS, "fa", [("book ice", "کتاب و یخ")], 2, 1, 0),
+        (BOOKS, "fa", [("book -", "کتاب")], 2, 1, 1),
         # a translation inside another one is none
-        (BANKS, [("Die Bank hat ein Bankkonto", "It has a bank account")], 2, 1, 1),
-        (BANKS, [("Die Bank hat ein Bankkonto", "The bank has a bank account")], 2, 1, 0),
-        (BANKS, [("Die Bank hat ein Bankkonto", "A bank account of a bank.")], 2, 1, 0),
-        (BANKS, [("Die Bank hat ein Bankkonto", "The bank has no banking account")], 2, 1, 1),
-        (BANKS, [("Die Bank hat ein Bankkonto", "Our bank-account, the bank account")], 2, 1, 0),
-        (BANKS, [("Die Bank hat ein Bankkonto", "banking bank account")], 2, 1, 1),
-        (BANKS, [("Die Bank hat ein Bankkonto", "nothing")], 2, 1, 2),
+        (BANKS, "en", [("Die Bank hat ein Bankkonto", "It has a bank account")], 2, 1, 1),
+        (BANKS, "en", [("Die Bank hat ein Bankkonto", "The bank has a bank account")], 2, 1, 0),
+        (BANKS, "en", [("Die Bank hat ein Bankkonto", "A bank account of a bank.")], 2, 1, 0),
+        (BANKS, "en", [("Die Bank hat ein Bankkonto", "The bank has no banking account")], 2, 1, 1),
+        (BANKS, "en", [("Die Bank hat ein Bankkonto", "Our bank-account, the bank account")], 2, 1, 0),
+        (BANKS, "en", [("Die Bank hat ein Bankkonto", "banking bank account")], 2, 1, 1),
+        (BANKS, "en", [("Die Bank hat ein Bankkonto", "nothing")], 2, 1, 2),
     ],
 )
 def test_applied_terms_are_counted(
-    terms: dict[str, str], lines: list[tuple[str, str]], n: int, n_lines: int, n_missing: int
+    terms: dict[str, str], language: str, lines: list[tuple[str, str]], n: int, n_lines: int, n_missing: int
 ) -> None:
     glossary = Glossary(terms)
-    counts = Applied(glossary, "fa" if terms is BOOKS else "en")
+    counts = Applied(glossary, language)
     assert [*counts.lines()] == [f"glossary: no line has any of its {len(terms)} terms"]
     for number, (text, translation) in enumerate(lines, start=1):
         counts.add(number, constraint_spans(text, OFF, glossary), translation)

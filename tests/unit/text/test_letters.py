@@ -50,10 +50,10 @@ def test_usual_forms_do_not_change_any_more(usual: str) -> None:
     assert write(written, forms) == written
 
 
-def test_ascii_is_never_replaced() -> None:
-    text = "{0} http://a.b/12 %1$s don't"
-    for language, usual in (("fa", PERSIAN), ("uz", "oʻoʻoʻ"), ("he", "־־")):
-        assert write(text, forms_of(language, usual)) == text
+@pytest.mark.parametrize(("language", "usual"), [("fa", PERSIAN), ("uz", "oʻoʻoʻ"), ("he", "־־")])
+@pytest.mark.parametrize("text", ["{0} http://a.b/12 %1$s don't"])
+def test_ascii_is_never_replaced(language: str, usual: str, text: str) -> None:
+    assert write(text, forms_of(language, usual)) == text
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_every_mark_of_the_table_ends_a_sentence() -> None:
     "text",
     [
         "円は３．14と3．１４の間",
+        "Art.\u00a05 gilt.",
         "Go on; then stop",
         "the angle (ω); then",
         "က၊ခ",
@@ -382,4 +383,3 @@ def test_joined_parts_equal_line(text: str, longest: int) -> None:
 @pytest.mark.parametrize("space", ["\u00a0 ", " \u00a0", "\u202f  "])
 def test_sentence_ends_before_white_space_with_a_space(space: str) -> None:
     assert sentences(f"Lena schläft.{space}Maria singt.") == ["Lena schläft.", "Maria singt."]
-    assert sentences("Art.\u00a05 gilt.") == ["Art.\u00a05 gilt."]

@@ -80,10 +80,11 @@ def test_best_share_is_kept(values: list[float], percent: int) -> None:
     assert np.flatnonzero(best(np.array(values), percent / 100)).tolist() == sorted(wanted)
 
 
-def test_at_least_excludes_score_zero() -> None:
-    scores = np.array([0.5, 0.0, 0.2, 0.1, 0.2])
-    assert at_least(scores, 0.2).tolist() == [True, False, True, False, True]
-    assert at_least(scores, 0.0).tolist() == [True, False, True, True, True]
+@pytest.mark.parametrize(
+    ("least", "kept"), [(0.2, [True, False, True, False, True]), (0.0, [True, False, True, True, True])]
+)
+def test_at_least_excludes_score_zero(least: float, kept: list[bool]) -> None:
+    assert at_least(np.array([0.5, 0.0, 0.2, 0.1, 0.2]), least).tolist() == kept
 
 
 # --- the command --------------------------------------------------------------------------------

@@ -201,11 +201,17 @@ def test_n_best_translations_have_different_texts(
     assert len(samples) == 3 and len({each.text for each in samples}) == 1
 
 
-def test_repetitive_source_limits_length() -> None:
-    search = SearchConfig(max_length_ratio=2.0, max_length_offset=10)
-    assert longest_translation([20, 21] * 8, 3, search, None) == 16 + 10 + 3
-    assert longest_translation([20, 21] * 7 + [22, 23], 0, search, None) == 2 * 16 + 10
-    assert longest_translation([20] * 8, 0, search.model_copy(update={"max_length_ratio": 0.5}), None) == 4 + 10
+@pytest.mark.parametrize(
+    ("ids", "n_given", "ratio", "longest"),
+    [
+        ([20, 21] * 8, 3, 2.0, 16 + 10 + 3),
+        ([20, 21] * 7 + [22, 23], 0, 2.0, 2 * 16 + 10),
+        ([20] * 8, 0, 0.5, 4 + 10),
+    ],
+)
+def test_repetitive_source_limits_length(ids: list[int], n_given: int, ratio: float, longest: int) -> None:
+    search = SearchConfig(max_length_ratio=ratio, max_length_offset=10)
+    assert longest_translation(ids, n_given, search, None) == longest
 
 
 def check_cut(translator: Translator, tokenizer: Tokenizer, long: str, n_pieces: int) -> None:
