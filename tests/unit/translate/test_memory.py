@@ -16,7 +16,7 @@ from nmt.translate.loading import Translator
 from nmt.translate.memory import Match, TranslationMemory
 from nmt.translate.memory_files import read_memory
 from nmt.translate.types import Line
-from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_model, tiny_tokenizer, write_run
+from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_tokenizer, write_tiny_run
 
 NEW = "Ünrú [x] Zürich"
 TMX = '<tmx version="1.4"><header/><body>{}</body></tmx>'
@@ -40,8 +40,7 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tokenizer, config = tiny_tokenizer(), tiny_config()
-    return write_run(tmp_path_factory.mktemp("memory") / "run", config, tokenizer, tiny_model(config, tokenizer))
+    return write_tiny_run(tmp_path_factory.mktemp("memory") / "run")
 
 
 @pytest.mark.parametrize(
