@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor
 
 from nmt.search.rules import Rules
-from nmt.search.step import Scores
+from nmt.search.settings import SearchConfig
+from nmt.search.step import Hypothesis, Scores, length_penalty
 from nmt.text.ids import BOS, EOS, PAD, UNK
 
 BANNED = torch.tensor([PAD, UNK, BOS])
@@ -98,3 +100,18 @@ def waiting(every: int) -> Callable[[Rules, Tensor, int], tuple[Tensor, Tensor] 
         return (~done).nonzero()[:, 0], done.nonzero()[:, 0]
 
     return leaving
+
+
+def every_output(
+    table: Table, sentence: int, symbols: Sequence[int], limit: int, config: SearchConfig
+) -> list[Hypothesis]:
+    """Return all outputs of up to `limit` pieces, `</s>` counted, best score first."""
+    outputs = []
+    for length in range(1, limit + 1):
+        for ids in itertools.product(symbols, repeat=length - 1):
+            log_prob = forced_log_prob(table, sentence, ids)
+            received = sum(attention(sentence, ids[:i]) for i in range(length))
+            coverage = config.coverage_penalty * float(torch.as_tensor(received).clamp(max=1).log().sum())
+            score = log_prob / length_penalty(length, config) + coverage
+            outputs.append(Hypothesis(ids, log_prob, score, length < limit))
+    return sorted(outputs, key=lambda hypothesis: -hypothesis.score)

@@ -84,6 +84,12 @@ def write_run(path: Path, config: Config, tokenizer: Tokenizer, model: Model, st
     return path
 
 
+def write_tiny_run(path: Path, config: Config | None = None, seed: int = 3) -> Path:
+    """Write a run with the tiny tokenizer, and with a model that was not trained."""
+    config, tokenizer = config or tiny_config(), tiny_tokenizer()
+    return write_run(path, config, tokenizer, tiny_model(config, tokenizer, seed))
+
+
 def write_classifier(path: Path, tokenizer: Tokenizer, direction: str = "de-en", seed: int = 5) -> Path:
     """A run of an untrained classifier of pairs."""
     config = tiny_config(kind="encoder")

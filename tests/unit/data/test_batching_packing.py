@@ -54,10 +54,7 @@ def test_packed_batch_has_same_tokens(step):
         assert (ids[0, bounds[4] + 1 :] == PAD).all()
 
 
-some_pairs = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=60)
-
-
-@given(some_pairs, st.integers(1, 100))
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=60), st.integers(1, 100))
 def test_packed_split_keeps_order_and_budget(lengths, max_tokens):
     pairs = pairs_of(*map(list, zip(*lengths, strict=True)))
     rows = np.random.default_rng(0).permutation(len(lengths))

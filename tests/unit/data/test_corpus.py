@@ -53,13 +53,16 @@ def test_corpus_restores_any_line(directory: DataDir) -> None:
     assert all(isinstance(read("de"), np.memmap) for read in (split.ids, split.ends))
 
 
-def test_missing_data_directory_raises(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match="absent: no such data directory; nmt prepare with the same --config creates it"
-    ):
-        Corpus.open(DataDir(tmp_path / "absent"))
-    with pytest.raises(DataError, match=r"no data directory: manifest\.json is missing; run nmt prepare"):
-        Corpus.open(DataDir(tmp_path))
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("absent", "absent: no such data directory; nmt prepare with the same --config creates it"),
+        (".", r"no data directory: manifest\.json is missing; run nmt prepare"),
+    ],
+)
+def test_missing_data_directory_raises(name: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=said):
+        Corpus.open(DataDir(tmp_path / name))
 
 
 @pytest.mark.parametrize("content", ["", "[]", "3", '"x"', "[" * 100_000, '{"format": {}}', "null", '{"format": 1}'])

@@ -45,16 +45,23 @@ def test_row_has_sentences_one_after_the_other() -> None:
     assert (batch.tgt_out.flatten()[batch.token_indices] != PAD).all()
 
 
-SIZES = {"d_model": 16, "d_ff": 32, "n_heads": 2, "encoder_layers": 2, "decoder_layers": 2}
-NO_DROPOUT = {"embedding_dropout": 0.0, "residual_dropout": 0.0}
-
-
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("is_decoder", [False, True])
 def test_loss_and_gradients_equal_those_of_padded_sentences(norm: str, is_decoder: bool) -> None:
     pairs, rows = random_pairs(30, 40), np.arange(30)
     torch.manual_seed(0)
-    config = ModelConfig.model_validate({**SIZES, **NO_DROPOUT, "norm": norm})
+    config = ModelConfig.model_validate(
+        {
+            "d_model": 16,
+            "d_ff": 32,
+            "n_heads": 2,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "embedding_dropout": 0.0,
+            "residual_dropout": 0.0,
+            "norm": norm,
+        }
+    )
     model: Model = Transformer(config, VOCABULARY, VOCABULARY)
     if is_decoder:
         model, pairs = DecoderModel(config, VOCABULARY, sees_source=True), one_sequence(pairs, rows, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import re
 import shutil
@@ -36,30 +35,25 @@ def test_identity_translation_keeps_document_bytes(name: str, content: str, enco
     assert same(document) == document.translated(document.texts) == raw
 
 
-def test_plain_text_keeps_lines() -> None:
-    document = open_document("a.txt", codecs.BOM_UTF8 + LINES.encode())
-    assert document.texts == ["First line.", "Second", "line", "third"]
-    new = document.translated([Translated("one\ntwo"), Translated("2"), Translated(""), Translated("3")])
-    assert new == codecs.BOM_UTF8 + b"  one two\r\n\r\n2\t \n--- 12 ---\r3"
-
-
 @pytest.mark.parametrize(
-    ("name", "content", "translated"),
+    ("name", "content", "translations", "translated"),
     [
-        ("a.txt", "\u3000本\u3000です。\u3000\n\x01赤い\n", "\u3000X 本\u3000です。\u3000\n\x01X 赤い\n"),
-        ("a.html", "<p>\u3000本<b> \u3000</b></p>", "<p>\u3000X 本<b> \u3000</b></p>"),
+        ("a.txt", f"\ufeff{LINES}", {"First line.": "one\ntwo", "Second": "2", "line": "", "third": "3"},
+         "\ufeff  one two\r\n\r\n2\t \n--- 12 ---\r3"),
+        ("a.txt", "\tone man\ta woman \t\t42\ta child\t\r\n", {"one man": "X", "a woman": "Y", "a child": "Z"},
+         "\tX\tY \t\t42\tZ\t\r\n"),
+        # an ideographic space is indentation
+        ("a.txt", "\u3000本\u3000です。\u3000\n\x01赤い\n", {"本\u3000です。": "X", "赤い": "Y"},
+         "\u3000X\u3000\n\x01Y\n"),
+        ("a.html", "<p>\u3000本<b> \u3000</b></p>", {"本": "X"}, "<p>\u3000X<b> \u3000</b></p>"),
     ],
-)
-def test_ideographic_space_is_indentation(name: str, content: str, translated: str) -> None:
+)  # fmt: skip
+def test_lines_and_what_is_between_tabs_and_spaces_are_translated(
+    name: str, content: str, translations: dict[str, str], translated: str
+) -> None:
     document = open_document(name, content.encode())
-    assert document.translated([f"X {text}" for text in document.texts]).decode() == translated
-
-
-def test_plain_text_between_tabs_is_translated_separately() -> None:
-    document = open_document("a.txt", b"\tone man\ta woman \t\t42\ta child\t\r\n")
-    assert document.texts == ["one man", "a woman", "a child"]
-    new = document.translated([reversed_upper(text) for text in document.texts])
-    assert new == b"\tMAN ONE\tWOMAN A \t\t42\tCHILD A\t\r\n"
+    assert document.texts == [*translations]
+    assert document.translated([*map(Translated, translations.values())]).decode() == translated
 
 
 @pytest.mark.parametrize(

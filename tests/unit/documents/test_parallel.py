@@ -16,7 +16,7 @@ from nmt.errors import DataError
 from nmt.prepare.sources import open_source
 from nmt.text import sentence_alignment
 from nmt.text.sentence_alignment import align
-from tiny_run import make, tiny_config, tiny_tokenizer, write_run
+from tiny_run import write_tiny_run
 
 SAMPLE = Path(__file__).parents[3] / "data" / "sample"
 
@@ -178,8 +178,7 @@ def test_prepare_reads_written_pairs(suffix: str, nmt: Command, tmp_path: Path) 
 
 
 def test_run_translates_source(nmt: Command, tmp_path: Path) -> None:
-    tokenizer, config = tiny_tokenizer(), tiny_config()
-    run = write_run(tmp_path / "run", config, tokenizer, make(tokenizer, config).searcher.models[0])  # type: ignore[attr-defined]
+    run = write_tiny_run(tmp_path / "run")
     for code, lines in zip(("de", "en"), sample_lines(5), strict=True):
         (tmp_path / f"a.{code}").write_text("\n".join(lines), encoding="utf-8")
     done = nmt("align", tmp_path / "a.de", tmp_path / "a.en", "--run", run, "--output", "-")

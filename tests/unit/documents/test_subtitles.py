@@ -91,19 +91,21 @@ def test_vtt_block_with_arrow_but_no_time_is_not_text() -> None:
     assert document.translated(["ONE", "seven", "eight"]).decode() == content.replace("one", "ONE")
 
 
-def test_each_voice_is_translated_separately() -> None:
-    cue = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>Do you\n<v Anna>see it?\n<v.loud Bert>No.</v>\nYet.\n"
-    document = open_document("a.vtt", cue.encode())
-    assert document.texts == ["Do you see it?", "No. Yet."]
-    assert "\n<v.loud Bert>NO.</v>\n" in document.translated([text.upper() for text in document.texts]).decode()
-
-
-@pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
-def test_ruby_of_subtitles_is_translated_with_reading(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "texts", "wanted"),
+    [
+        ("a.vtt", "<v Anna>Do you\n<v Anna>see it?\n<v.loud Bert>No.</v>\nYet.", ["Do you see it?", "No. Yet."],
+         "<v Anna>DO YOU\n<v Anna>SEE IT?\n<v.loud Bert>NO.</v>\nYET."),
+        # ruby is translated with its reading
+        ("a.vtt", "a <rt> b c", ["a b c"], "A <rt> B C"),
+        ("a.srt", "a <rt> b c", ["a b c"], "A <rt> B C"),
+    ],
+)  # fmt: skip
+def test_each_voice_is_translated_separately(name: str, text: str, texts: list[str], wanted: str) -> None:
     cue = "WEBVTT\n\n00:01.000 --> 00:02.000\n"
-    document = open_document(name, f"{cue}a <rt> b c\n".encode())
-    assert document.texts == ["a b c"] and document.n_readings == 0
-    assert document.translated([Translated("A B C")]).decode() == f"{cue}A <rt> B C\n"
+    document = open_document(name, f"{cue}{text}\n".encode())
+    assert document.texts == texts and document.n_readings == 0
+    assert document.translated([text.upper() for text in texts]).decode() == f"{cue}{wanted}\n"
 
 
 @pytest.mark.parametrize("marks", [("\u200f", ""), ("\u202b", "\u202c"), ("\u2067", "\u2069")])

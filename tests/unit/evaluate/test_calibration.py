@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import Command
+from nmt.config.load import changed_config
 from nmt.evaluate.calibration import calibrate, isotonic, spearman
 from nmt.evaluate.run import EvaluationText
 from nmt.serve.models import load_models
@@ -24,17 +25,15 @@ from nmt.translate.loading import Translator
 from nmt.translate.search import Searcher
 from nmt.translate.types import Options
 from served import serving
-from tiny_run import GREEDY, PLAIN, tiny_config, tiny_model, tiny_tokenizer, words, write_run
+from tiny_run import GREEDY, PLAIN, tiny_config, words, write_tiny_run
 
 LINES = [" ".join(words(1 + n % 9, seed=1000 + n)) for n in range(160)]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tokenizer, config = tiny_tokenizer(), tiny_config()
-    search = config.search.model_copy(update={"beam": 1, "max_length_ratio": 1.0})
-    config = config.model_copy(update={"search": search})
-    return write_run(tmp_path_factory.mktemp("sure") / "run", config, tokenizer, tiny_model(config, tokenizer))
+    config = changed_config(tiny_config(), ["search.beam=1", "search.max_length_ratio=1.0"])
+    return write_tiny_run(tmp_path_factory.mktemp("sure") / "run", config)
 
 
 @pytest.fixture(scope="module")
@@ -177,10 +176,8 @@ def test_confidence_of_server_is_that_of_command_line(calibrated: Path) -> None:
 def test_reverse_run_and_samples_are_features(
     run: Path, nmt: Command, texts: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    tokenizer, config = tiny_tokenizer(), tiny_config()
-    config = config.model_copy(update={"data": config.data.model_copy(update={"direction": "en-de"})})
-    reverse = write_run(tmp_path / "en-de", config, tokenizer, tiny_model(config, tokenizer, seed=4))
-    own = write_run(tmp_path / "own", Translator.load(run).config, tokenizer, tiny_model(tiny_config(), tokenizer))
+    reverse = write_tiny_run(tmp_path / "en-de", changed_config(tiny_config(), ["data.direction=en-de"]), seed=4)
+    own = write_tiny_run(tmp_path / "own", Translator.load(run).config)
     both = "--src", texts[0], "--ref", texts[1]
     plot = tmp_path / "reliability.png"
     done = nmt("calibrate", "--run", own, *both, "--reverse", reverse, "--samples", 2, "--plot", plot)
@@ -198,9 +195,7 @@ def test_reverse_run_and_samples_are_features(
 def test_run_without_calibration_or_with_other_weights_is_refused(
     calibrated: Path, nmt: Command, texts: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    tokenizer, config = tiny_tokenizer(), tiny_config()
-    other = write_run(tmp_path / "other", config, tokenizer, tiny_model(config, tokenizer, seed=4))
-    name = "calibration-de-en.json"
+    other, name = write_tiny_run(tmp_path / "other", seed=4), "calibration-de-en.json"
     stale = (calibrated / name).read_bytes()
     for content, problems in (
         (None, ["nmt calibrate --run"]),
@@ -218,8 +213,7 @@ def test_run_without_calibration_or_with_other_weights_is_refused(
 
 
 def test_text_that_is_too_short_is_refused_and_nothing_written(nmt: Command, tmp_path: Path) -> None:
-    tokenizer, config = tiny_tokenizer(), tiny_config()
-    own = write_run(tmp_path / "own", config, tokenizer, tiny_model(config, tokenizer))
+    own = write_tiny_run(tmp_path / "own")
     (tmp_path / "a").write_text("ba\n" * 99 + "42\n" * 9, encoding="utf-8")
     done = nmt("calibrate", "--run", own, "--src", tmp_path / "a", "--ref", tmp_path / "a", "--beam", 1)
     assert done.status == 2 and "99" in done.err and not [*own.glob("calibration*")]

@@ -79,15 +79,12 @@ def test_wilson_interval_matches_published_values(n: int, n_right: int, low: flo
     assert wilson(n_right, n) == pytest.approx((low, high), abs=1e-3)
 
 
-def report(notes: tuple[str, ...] = ()) -> ChallengeReport:
+def test_table_lists_kinds_without_pairs_and_subject() -> None:
     outcomes, _ = score_contrasts(CONTRASTS, fake)
     subject = Subject(run="runs/de-en", split="test", step=400, weights="raw", precision="float32")
     challenge = Challenge(CONTRASTS, 7, ("order", "length", "pronoun", "article"), seed=1)
-    return ChallengeReport(subject, challenge, tuple(outcomes), notes)
-
-
-def test_table_lists_kinds_without_pairs_and_subject() -> None:
-    lines = render("text", [report(("a note",)).as_table()], None).split("\n")
+    report = ChallengeReport(subject, challenge, tuple(outcomes), ("a note",))
+    lines = render("text", [report.as_table()], None).split("\n")
     assert [line.split() for line in lines[1:5]] == [
         ["order", "2", "50.0", "9.5-90.5", "50.0", "0.00"],
         ["length", "1", "0.0", "0.0-79.3", "0.0", "-3.00"],

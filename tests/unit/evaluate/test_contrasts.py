@@ -17,7 +17,6 @@ from nmt.evaluate.contrasts import (
     names,
 )
 
-LANGUAGES = ("de", "en", "xx")
 LINES = [
     ("Tom has 12 dogs, but they are not here today.", "Tom hat 12 Hunde, aber die sind heute nicht hier."),
     ("A man is sleeping.", "Ein Mann schläft."),
@@ -36,7 +35,7 @@ def made(lines: list[tuple[str, str]], code: str = "de", seed: int = 1) -> list[
 
 
 @settings(max_examples=60)
-@given(TEXT, TEXT, st.sampled_from(LANGUAGES))
+@given(TEXT, TEXT, st.sampled_from(("de", "en", "xx")))
 def test_contrasts_differ_from_reference(source: str, reference: str, code: str) -> None:
     kinds = []
     for contrast in made([(source, reference)], code):
@@ -91,27 +90,24 @@ def test_name_change_swaps_letters_of_words_in_source() -> None:
     assert [edit.apply("Anna") for edit in names("Anna", "Anna")] == ["Anan"]
 
 
-@pytest.mark.parametrize("comma", ["፣", "፤", "၊", "،", "；", ", "])
-def test_clause_begins_at_commas_of_many_scripts(comma: str) -> None:
-    assert [edit.apply(f"a b c{comma}d e f.") for edit in clauses(f"a b c{comma}d e f.", "")] == ["a b c."]
-    assert [*clauses("a b 1,000 e f.", "")] == []
-
-
-def test_clause_is_dropped_to_end_of_sentence() -> None:
-    def dropped(line: str, conjunctions: str = "and|because") -> list[str]:
-        return [edit.apply(line) for edit in clauses(line, conjunctions)]
-
-    assert dropped("He was very tired, because it was late. He left.") == ["He was very tired. He left."]
-    assert dropped("He was very tired and he went home") == ["He was very tired"]
-    assert dropped("One two three, four five six, seven eight nine!") == [
-        "One two three!",
-        "One two three, four five six!",
-    ]
-    assert dropped("Yes, he came home.") == [], "too little would be left"
-    assert dropped("He came home late, yes.") == [], "too little would be dropped"
-    assert dropped('He said it aloud, "I am so tired."') == [], "a quotation mark would lose its partner"
-    assert dropped("Es kostet 3,50 Euro bei uns hier heute.") == []
-    assert dropped("他今天很累，所以他回家了。", "") == ["他今天很累。"]
+@pytest.mark.parametrize(
+    ("line", "conjunctions", "dropped"),
+    [
+        *((f"a b c{comma}d e f.", "", ["a b c."]) for comma in ["፣", "፤", "၊", "،", "；", ", "]),
+        ("a b 1,000 e f.", "", []),
+        ("He was very tired, because it was late. He left.", "and|because", ["He was very tired. He left."]),
+        ("He was very tired and he went home", "and|because", ["He was very tired"]),
+        ("One two three, four five six, seven eight nine!", "and|because",
+         ["One two three!", "One two three, four five six!"]),
+        ("Yes, he came home.", "and|because", []),  # too little would be left
+        ("He came home late, yes.", "and|because", []),  # too little would be dropped
+        ('He said it aloud, "I am so tired."', "and|because", []),  # a quotation mark would lose its partner
+        ("Es kostet 3,50 Euro bei uns hier heute.", "and|because", []),
+        ("他今天很累，所以他回家了。", "", ["他今天很累。"]),
+    ],
+)  # fmt: skip
+def test_clause_is_dropped_to_end_of_sentence(line: str, conjunctions: str, dropped: list[str]) -> None:
+    assert [edit.apply(line) for edit in clauses(line, conjunctions)] == dropped
 
 
 # --- numbers in words ---------------------------------------------------------------------------

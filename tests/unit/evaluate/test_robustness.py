@@ -37,16 +37,9 @@ WORDS = {
 }  # fmt: skip
 
 
-class Translating:
-    """A translator that works word by word, copies unknown words, and records its input."""
-
-    def __init__(self) -> None:
-        self.lines: Sequence[str] = ()
-        self.numbers: Sequence[int] = ()
-
-    def __call__(self, lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
-        self.lines, self.numbers = lines, numbers
-        return [" ".join(WORDS.get(word, word) for word in line.split()) for line in lines]
+def by_word(lines: Sequence[str], _: Sequence[int]) -> list[str]:
+    """Translate word by word, and copy unknown words."""
+    return [" ".join(WORDS.get(word, word) for word in line.split()) for line in lines]
 
 
 def chrf(hyps: Sequence[str], refs: Sequence[str]) -> float:
@@ -54,11 +47,16 @@ def chrf(hyps: Sequence[str], refs: Sequence[str]) -> float:
 
 
 def test_distinct_lines_are_translated_once() -> None:
-    translating = Translating()
+    asked = []
+
+    def translating(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
+        asked.extend(zip(lines, numbers, strict=True))
+        return by_word(lines, numbers)
+
     variants = make_variants(TEXT, RobustnessPlan(["umlauts", "upper_case", "accents"], [100], 1))
     measured = measure(TEXT, variants, translating)
     assert [variant.change for variant in variants] == [None, "umlauts", "upper_case", "accents"]
-    assert dict(zip(translating.lines, translating.numbers, strict=True)) == {
+    assert len(asked) == 12 and dict(asked) == {
         "Der Hund läuft.": 1, "Die Katze schläft.": 2, "Zwei Hunde bellen laut.": 4, "Ja": 5,
         "Der Hund laeuft.": 1, "Die Katze schlaeft.": 2,
         "DER HUND LÄUFT.": 1, "DIE KATZE SCHLÄFT.": 2, "ZWEI HUNDE BELLEN LAUT.": 4, "JA": 5,
@@ -70,7 +68,7 @@ def test_distinct_lines_are_translated_once() -> None:
 
 def test_scores_equal_sacrebleu() -> None:
     variants = make_variants(TEXT, RobustnessPlan(["umlauts", "upper_case"], [40, 100], 2))
-    measured = measure(TEXT, variants, Translating())
+    measured = measure(TEXT, variants, by_word)
     original = measured.translations[0]
     for row, translations in zip(measured.rows, measured.translations, strict=True):
         assert row.chrf == pytest.approx(chrf(translations, REFERENCES))
@@ -87,7 +85,7 @@ def test_scores_equal_sacrebleu() -> None:
 
 def test_interval_of_kept_chrf_equals_bootstrap_over_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.evaluate.robustness.SAMPLES", 200)
-    measured = measure(TEXT, make_variants(TEXT, RobustnessPlan(["umlauts"], [100], 1)), Translating())
+    measured = measure(TEXT, make_variants(TEXT, RobustnessPlan(["umlauts"], [100], 1)), by_word)
     original, changed = measured.rows
     assert original.chrf_kept_interval == pytest.approx((100, 100))
     assert changed.chrf_kept is not None and changed.chrf_kept_interval is not None
@@ -118,7 +116,7 @@ def test_change_without_effect_is_skipped_and_noted() -> None:
     text = EvaluationText("test", ["Go 3 x"], ["Los 3 x"], ("en", "de"), [1])
     variants = make_variants(text, plan)
     assert [variant.change for variant in variants] == [None, "upper_case"]  # no effect at 5 %, but the line has places
-    report = RobustnessReport(Subject(), 1, 1, plan, measure(text, variants, Translating()))
+    report = RobustnessReport(Subject(), 1, 1, plan, measure(text, variants, by_word))
     assert report.notes == ("skipped, because they would change no line: accents, typos",)
     with pytest.raises(DataError, match=r"^test: typos, accents would change none of the 1 lines$"):
         make_variants(text, RobustnessPlan(["typos", "accents"], [5], 1))
@@ -127,7 +125,7 @@ def test_change_without_effect_is_skipped_and_noted() -> None:
 def test_robustness_report_renders_as_table_and_json() -> None:
     plan = RobustnessPlan(["typos", "punctuation_removed"], [1, 12.5], 3)
     subject = Subject(run="runs/a-name-that-is-long", split="test", step=4000, weights="average", search="beam 5")
-    report = RobustnessReport(subject, 5, 500, plan, measure(TEXT, make_variants(TEXT, plan), Translating()))
+    report = RobustnessReport(subject, 5, 500, plan, measure(TEXT, make_variants(TEXT, plan), by_word))
     table = report.as_table()
     lines = render("text", [table], None).splitlines()
     assert max(map(len, lines)) <= 110
@@ -189,29 +187,17 @@ def test_signs_of_hallucination_are_counted(source: str, translation: str, refer
 LINE = "Der Hund „Rex“ läuft schnell - sehr SCHNELL - über 3,50 m, don't you? www.ex.de/Über"
 
 
-def everywhere(change: str, line: str, language: str = "de", seed: int = 1) -> str:
-    """Return the line changed at all places."""
-    return changed_line(line, language, change, [1.0], seed)[0]
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ("upper_case", "DER HUND „REX“ LÄUFT SCHNELL - SEHR SCHNELL - ÜBER 3,50 M, DON'T YOU? www.ex.de/Über"),
-        ("lower_case", "der hund „rex“ läuft schnell - sehr schnell - über 3,50 m, don't you? www.ex.de/Über"),
-        ("title_case", "Der Hund „Rex“ Läuft Schnell - Sehr SCHNELL - Über 3,50 M, Don't You? www.ex.de/Über"),
-        ("punctuation_removed", "Der Hund Rex läuft schnell sehr SCHNELL über 3,50 m don't you www.ex.de/Über"),
-        ("umlauts", "Der Hund „Rex“ laeuft schnell - sehr SCHNELL - ueber 3,50 m, don't you? www.ex.de/Über"),
-        ("accents", "Der Hund „Rex“ lauft schnell - sehr SCHNELL - uber 3,50 m, don't you? www.ex.de/Über"),
-    ],
-)
-def test_change_at_full_rate_applies_everywhere(change: str, expected: str) -> None:
-    assert everywhere(change, LINE) == expected
-
-
 @pytest.mark.parametrize(
     ("change", "language", "line", "expected"),
     [
+        *((change, "de", LINE, expected) for change, expected in {
+            "upper_case": "DER HUND „REX“ LÄUFT SCHNELL - SEHR SCHNELL - ÜBER 3,50 M, DON'T YOU? www.ex.de/Über",
+            "lower_case": "der hund „rex“ läuft schnell - sehr schnell - über 3,50 m, don't you? www.ex.de/Über",
+            "title_case": "Der Hund „Rex“ Läuft Schnell - Sehr SCHNELL - Über 3,50 M, Don't You? www.ex.de/Über",
+            "punctuation_removed": "Der Hund Rex läuft schnell sehr SCHNELL über 3,50 m don't you www.ex.de/Über",
+            "umlauts": "Der Hund „Rex“ laeuft schnell - sehr SCHNELL - ueber 3,50 m, don't you? www.ex.de/Über",
+            "accents": "Der Hund „Rex“ lauft schnell - sehr SCHNELL - uber 3,50 m, don't you? www.ex.de/Über",
+        }.items()),
         ("umlauts", "de", "ÄPFEL Äpfel STRAẞE Maß Ö", "AEPFEL Aepfel STRASSE Mass Oe"),
         ("umlauts", "de", "u\u0308ber", "ueber"),
         ("accents", "fr", "ŒUVRE cœur Été naïve ÇA", "OEUVRE coeur Ete naive CA"),
@@ -228,27 +214,34 @@ def test_change_at_full_rate_applies_everywhere(change: str, expected: str) -> N
         ("typos", "ja", "これはペンです。", "これはペンです。"),
         ("typos", "en", "The cat is 1000 m up.", "The cat is 1000 m up."),
     ],
+)  # fmt: skip
+def test_change_at_full_rate_applies_everywhere(change: str, language: str, line: str, expected: str) -> None:
+    assert changed_line(line, language, change, [1.0], 1) == [expected]
+
+
+LINES = st.one_of(
+    st.lists(
+        st.sampled_from(
+            [
+                *LINE.split(),
+                "Straße",
+                "{name}",
+                "<b>",
+                "</b>",
+                "你好，",
+                "мой",
+                "école",
+                "İI",
+                "e\u0301",
+                "...",
+                "(",
+                "\u0301",
+            ]
+        ),
+        max_size=9,
+    ).map(" ".join),
+    st.text(max_size=30),
 )
-def test_change_respects_language_and_script(change: str, language: str, line: str, expected: str) -> None:
-    assert everywhere(change, line, language) == expected
-
-
-WORDS_CHANGES = [
-    *LINE.split(),
-    "Straße",
-    "{name}",
-    "<b>",
-    "</b>",
-    "你好，",
-    "мой",
-    "école",
-    "İI",
-    "e\u0301",
-    "...",
-    "(",
-    "\u0301",
-]
-LINES = st.one_of(st.lists(st.sampled_from(WORDS_CHANGES), max_size=9).map(" ".join), st.text(max_size=30))
 
 
 @pytest.mark.parametrize("change", CHANGES)

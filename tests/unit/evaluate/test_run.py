@@ -6,21 +6,18 @@ from pathlib import Path
 
 from nmt.data.corpus import Corpus
 from nmt.evaluate.metrics import METRICS
-from nmt.evaluate.report import EvaluationReport, Subject, evaluate
+from nmt.evaluate.report import Subject, evaluate
 from nmt.evaluate.run import record_scores
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_scores
 from nmt.runs.model import Origin
 
 
-def report(split: str) -> EvaluationReport:
-    subject = Subject(split=split, search="beam 5", precision="bf16")
-    return evaluate(["a b c d"], ["a b c d"], subject, lowercase=True)
-
-
 def test_recorded_scores_identify_weights_and_text(tiny_data: Path, tmp_path: Path) -> None:
     corpus, origin = Corpus.open(DataDir(tiny_data)), Origin(tmp_path, 30, "average", "the best", (10, 20, 30))
-    recorded = [record_scores(report(split), origin, corpus) for split in ("test", "valid")]
+    subjects = [Subject(split=split, search="beam 5", precision="bf16") for split in ("test", "valid")]
+    reports = [evaluate(["a b c d"], ["a b c d"], subject, lowercase=True) for subject in subjects]
+    recorded = [record_scores(report, origin, corpus) for report in reports]
     assert read_scores(RunDir(tmp_path)) == recorded
     first, second = recorded
     expected = {

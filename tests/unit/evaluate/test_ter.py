@@ -14,8 +14,7 @@ ALPHABET = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 
 
 def expected(words: list[str], reference: list[str]) -> int:
-    edits: int = translation_edit_rate(words, reference)[0]
-    return edits
+    return int(translation_edit_rate(words, reference)[0])
 
 
 def damaged(rng: random.Random, reference: list[str], vocabulary: list[str], rate: float) -> list[str]:

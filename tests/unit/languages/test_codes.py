@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from nmt.languages.codes import (
@@ -53,34 +55,16 @@ def test_language_has_expected_scripts(codes: str, expected: tuple[str, ...]) ->
     assert {scripts_of(code) for code in codes.split()} == {expected}
 
 
-def test_language_without_spaces_is_known_by_any_code() -> None:
-    codes = ["zh", "ja", "jpn", "tha_Thai", "my", "km", "khm", "lo", "bo", "dz", "yue", "shn", "mnw", "xx_Hant",
-             "ii", "iii", "bbc_Batk", "btk_Batk", "jv_Java", "ban_Bali"]  # fmt: skip
-    spaced = ["de", "ko", "hi", "xx", "vie", "zh_Latn", "am", "bbc", "bug", "bug_Bugi", "su_Sund", "cjm"]
-    assert [code for code in [*codes, *spaced] if not is_spaced(code)] == codes
-
-
-def test_language_from_right_to_left_is_known_by_any_code() -> None:
-    codes = [
-        "ar",
-        "arb_Arab",
-        "he",
-        "heb",
-        "iw",
-        "fa",
-        "pes",
-        "ur",
-        "ckb",
-        "yi",
-        "ydd",
-        "dv",
-        "ug",
-        "ps",
-        "sd",
-        "pa_PK",
-        "ku_Arab",
-    ]
-    assert [code for code in [*codes, "de", "ku", "hi", "xx", "az"] if is_right_to_left(code)] == codes
+@pytest.mark.parametrize(
+    ("is_so", "codes", "others"),
+    [
+        (is_spaced, "de ko hi xx vie zh_Latn am bbc bug bug_Bugi su_Sund cjm",
+         "zh ja jpn tha_Thai my km khm lo bo dz yue shn mnw xx_Hant ii iii bbc_Batk btk_Batk jv_Java ban_Bali"),
+        (is_right_to_left, "ar arb_Arab he heb iw fa pes ur ckb yi ydd dv ug ps sd pa_PK ku_Arab", "de ku hi xx az"),
+    ],
+)  # fmt: skip
+def test_spaces_and_direction_are_known_by_any_code(is_so: Callable[[str], bool], codes: str, others: str) -> None:
+    assert [code for code in f"{codes} {others}".split() if is_so(code)] == codes.split()
 
 
 def test_members_of_macrolanguage_are_separate_if_scripts_differ() -> None:

@@ -56,7 +56,9 @@ def test_sentence_ends_are_those_of_unicode() -> None:
     assert ends - terminal == set("…\u05c3;\u037e")
 
 
-def test_script_of_text_is_that_of_most_letters() -> None:
-    assert script_of_text(["Это", "текст, OK?"], 0.7) == "Cyrl"
-    assert script_of_text(["Это OK ok ok"], 0.7) is None
-    assert script_of_text(["12 – !", ""], 0.0) is None
+@pytest.mark.parametrize(
+    ("texts", "share", "script"),
+    [(["Это", "текст, OK?"], 0.7, "Cyrl"), (["Это OK ok ok"], 0.7, None), (["12 – !", ""], 0.0, None)],
+)
+def test_script_of_text_is_that_of_most_letters(texts: list[str], share: float, script: str | None) -> None:
+    assert script_of_text(texts, share) == script

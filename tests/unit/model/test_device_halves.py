@@ -14,7 +14,6 @@ from nmt.training.settings import TrainingConfig
 from packed import SRC, TGT, pairs_of
 
 MICRO_BATCHES = (np.arange(4), np.arange(4, len(SRC)))
-CPU = torch.device("cpu")
 
 
 def learn(model: Transformer, settings: TrainingConfig, halves: Halves | None) -> list[torch.Tensor | None]:
@@ -24,7 +23,7 @@ def learn(model: Transformer, settings: TrainingConfig, halves: Halves | None) -
     if halves is not None:
         halves.refresh()
     for rows in MICRO_BATCHES:
-        with autocast("bf16", CPU):
+        with autocast("bf16", torch.device("cpu")):
             sums = token_loss(model, pairs_of(SRC, TGT).batch(rows), settings, halves and halves.twin)
         sums.loss.backward()
         if halves is not None:

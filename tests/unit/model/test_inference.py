@@ -11,7 +11,6 @@ from nmt.model.device import DTYPES
 from nmt.model.inference import packs, product
 from nmt.model.transformer import ACTIVATIONS, Activation
 
-PRECISIONS = ["float32", "bf16", "fp16"]
 TOLERANCE = {"float32": 1e-6, "bf16": 2e-2, "fp16": 2e-3}
 
 
@@ -23,7 +22,7 @@ def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("packing")
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
 @pytest.mark.parametrize("activation", ["none", *ACTIVATIONS])
 @torch.inference_mode()
 def test_packed_products_equal_linear_layer(precision: str, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -21,22 +20,7 @@ from nmt.search.settings import SearchConfig
 from nmt.search.step import Ensemble, Fusion, Hypothesis, StepModel, length_penalty
 from nmt.text.ids import BOS, EOS, PAD, UNK
 from nmt.translate.segment import n_candidates
-from tables import BANNED, A, B, Prefix, Table, TableModel, attention, forced_log_prob, random_table, waiting
-
-
-def every_output(
-    table: Table, sentence: int, symbols: Sequence[int], limit: int, config: SearchConfig
-) -> list[Hypothesis]:
-    """Return all outputs of up to `limit` pieces, `</s>` counted, best score first."""
-    outputs = []
-    for length in range(1, limit + 1):
-        for ids in itertools.product(symbols, repeat=length - 1):
-            log_prob = forced_log_prob(table, sentence, ids)
-            received = sum(attention(sentence, ids[:i]) for i in range(length))
-            coverage = config.coverage_penalty * float(torch.as_tensor(received).clamp(max=1).log().sum())
-            score = log_prob / length_penalty(length, config) + coverage
-            outputs.append(Hypothesis(ids, log_prob, score, length < limit))
-    return sorted(outputs, key=lambda hypothesis: -hypothesis.score)
+from tables import BANNED, A, B, Prefix, Table, TableModel, every_output, forced_log_prob, random_table, waiting
 
 
 def rules(limits: Sequence[int]) -> Rules:
@@ -222,11 +206,14 @@ def test_banned_ids_keep_their_probability() -> None:
         assert all(set(hypothesis.ids) <= {A, B} for hypothesis in hypotheses)
 
 
-SAMPLES: list[dict[str, Any]] = [{}, {"top_k": 2}, {"top_p": 0.5}, {"temperature": 0.5}]
-
-
 @pytest.mark.parametrize(
-    "settings", [{"beam": 1}, {"beam": 3}, *({"sample": True, **each} for each in SAMPLES)], ids=str
+    "settings",
+    [
+        {"beam": 1},
+        {"beam": 3},
+        *({"sample": True, **each} for each in [{}, {"top_k": 2}, {"top_p": 0.5}, {"temperature": 0.5}]),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_nonfinite_scores_raise(settings: dict[str, Any], value: float) -> None:

@@ -20,7 +20,6 @@ from nmt.search.forced import ForcedDecoder, Pair, check_equal
 from nmt.text.ids import EOS
 from nmt.training.loss import cross_entropy
 
-CPU = torch.device("cpu")
 PAIRS: list[Pair] = [
     (src.tolist(), tgt.tolist())
     for src, tgt in zip(sentences([5, 1, 9, 3, 7, 2]), sentences([4, 0, 6, 8, 1, 12], seed=2), strict=True)
@@ -28,7 +27,7 @@ PAIRS: list[Pair] = [
 
 
 def decoder(*models: Any, max_tokens: int = 1000, precision: str = "float32") -> ForcedDecoder:
-    return ForcedDecoder(models, CPU, precision, max_tokens)
+    return ForcedDecoder(models, torch.device("cpu"), precision, max_tokens)
 
 
 def test_log_probabilities_of_diverged_models_are_equal_as_far_as_float32_computes() -> None:

@@ -133,10 +133,11 @@ def test_sample_score_is_model_log_probability(kind: str) -> None:
             assert drawn.finished is (len(drawn.ids) + 1 < limits[sentence])
 
 
-COLD = ({"temperature": 1e-3}, {"temperature": 1e-300}, {"top_k": 1}, {"top_p": 1e-9}, {"top_k": 1, "temperature": 9.0})
-
-
-@pytest.mark.parametrize("settings", COLD, ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    ({"temperature": 1e-3}, {"temperature": 1e-300}, {"top_k": 1}, {"top_p": 1e-9}, {"top_k": 1, "temperature": 9.0}),
+    ids=str,
+)
 def test_sampling_top_1_equals_greedy(settings: dict[str, Any]) -> None:
     table, limits = random_table(11, vocab=70), [9, 4, 1, 9]
     config = SearchConfig(**settings)
@@ -164,12 +165,9 @@ def test_samples_obey_the_rules(kind: str) -> None:
             assert math.isfinite(drawn.log_prob)
 
 
-LOGITS = st.lists(st.floats(-12, 12, width=32) | st.just(-math.inf), min_size=1, max_size=200)
-
-
 @settings(max_examples=40)
 @given(
-    logits=LOGITS,
+    logits=st.lists(st.floats(-12, 12, width=32) | st.just(-math.inf), min_size=1, max_size=200),
     temperature=st.sampled_from([0.3, 1.0, 4.0]),
     top_k=st.integers(0, 9),
     top_p=st.sampled_from([0.1, 0.5, 0.9, 0.999, 1.0]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from nmt.text.lexicon import Lexicon, Tokens, expected_counts, links, make_cells, read_words, split_words
 from sentences import translated
@@ -25,15 +26,21 @@ def test_word_alone_with_its_translation_explains_the_other_words() -> None:
     assert forward[3] > 0.9  # source 1, target 1
 
 
-def test_words_are_split_with_and_without_spaces() -> None:
-    words, ends = split_words(["Der „Hund“ schläft?", "", "世界。かわいい", "ÄRGER, 7:30"])
-    assert words == ["der", "„", "hund", "“", "schläft", "?", "世", "界", "。", "かわい", "い", "ärger", "7", "30"]
-    assert ends.tolist() == [6, 6, 11, 14]
-
-
-def test_marks_of_all_scripts_are_words() -> None:
-    words, _ = split_words(["है। क्या", "هل؟ نعم، لا", "ነው። ቡና፣", "コーヒーですゞ・"])
-    assert words == ["है", "।", "क्या", "هل", "؟", "نعم", "،", "لا", "ነው", "።", "ቡና", "፣", "コーヒ", "ーです", "ゞ", "・"]
+@pytest.mark.parametrize(
+    ("lines", "words", "ends"),
+    [
+        (["Der „Hund“ schläft?", "", "世界。かわいい", "ÄRGER, 7:30"],
+         ["der", "„", "hund", "“", "schläft", "?", "世", "界", "。", "かわい", "い", "ärger", "7", "30"],
+         [6, 6, 11, 14]),
+        # marks of all scripts are words
+        (["है। क्या", "هل؟ نعم، لا", "ነው። ቡና፣", "コーヒーですゞ・"],
+         ["है", "।", "क्या", "هل", "؟", "نعم", "،", "لا", "ነው", "።", "ቡና", "፣", "コーヒ", "ーです", "ゞ", "・"],
+         [3, 8, 12, 16]),
+    ],
+)  # fmt: skip
+def test_words_are_split_with_and_without_spaces(lines: list[str], words: list[str], ends: list[int]) -> None:
+    found, found_ends = split_words(lines)
+    assert (found, found_ends.tolist()) == (words, ends)
 
 
 def test_rarest_words_keep_order() -> None:

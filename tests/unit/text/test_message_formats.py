@@ -41,6 +41,20 @@ NESTED_TRANSLATIONS = [
 ]
 
 
+PLURAL = "Hier {n, plural, =0 {kein Hund} one {# Hund} other {# Hunde}} am {day, date, short}."
+PLURAL_TRANSLATIONS = [
+    ("Here {n, plural, =0 {no dog} one {# dog} other {# dogs}} on {day, date, short}.", False),
+    ("Here {n, plural, one {# dog} other {# dogs}} on {day, date, short}.", True),
+    ("Here {n, plural, =0 {no dog} one {# dog} other {dogs}} on {day, date, short}.", True),
+    ("Here {n, plural, =0 {no dog} one {# dog} andere {# dogs}} on {day, date, short}.", True),
+    ("Here {n, select, =0 {no dog} one {# dog} other {# dogs}} on {day, date, short}.", True),
+    ("Here {n, plural, =0 {no dog} one {# dog} other {# dogs} on {day, date, short}.", True),
+    ("Here '{n, plural, =0 {no dog} one {# dog} other {# dogs}} on {day, date, short}.", True),
+    ("Here {n, plural, =0 {no dog} one {# dog} other {# dogs}} on {day, date}.", True),
+    ("Here are dogs on {day, date, short}.", True),
+]
+
+
 @pytest.mark.parametrize(
     ("flag", "source", "translation", "is_fuzzy"),
     [
@@ -53,6 +67,7 @@ NESTED_TRANSLATIONS = [
         ("wrap", "{name}: Hund # {n, number}", "dog no. {n, number}: {name}", False),
         ("wrap", "Hund {ja, nein} und {name} oder {}", "{} or {name}, dog {yes, no}", False),
         *(("wrap", NESTED, *row) for row in NESTED_TRANSLATIONS),
+        *(("wrap", PLURAL, *row) for row in PLURAL_TRANSLATIONS),
         ("c++-format", "Hund {} und {:x}", "dog {} and {:x}", False),
         ("c++-format", "Hund {} und {:x}", "dog {:x} and {}", True),
         ("go-format", "Hund %v von %[2]d", "dog %v", True),
@@ -67,27 +82,6 @@ def test_other_messages_are_fuzzy_if_placeholders_are_lost(
     flag: str, source: str, translation: str, is_fuzzy: bool
 ) -> None:
     assert is_marked_fuzzy({"flag": flag, "msgid": source, "msgstr": translation}) is is_fuzzy
-
-
-PLURAL = "Hier {n, plural, =0 {kein Hund} one {# Hund} other {# Hunde}} am {day, date, short}."
-
-
-@pytest.mark.parametrize(
-    ("translation", "is_fuzzy"),
-    [
-        ("Here {n, plural, =0 {no dog} one {# dog} other {# dogs}} on {day, date, short}.", False),
-        ("Here {n, plural, one {# dog} other {# dogs}} on {day, date, short}.", True),
-        ("Here {n, plural, =0 {no dog} one {# dog} other {dogs}} on {day, date, short}.", True),
-        ("Here {n, plural, =0 {no dog} one {# dog} andere {# dogs}} on {day, date, short}.", True),
-        ("Here {n, select, =0 {no dog} one {# dog} other {# dogs}} on {day, date, short}.", True),
-        ("Here {n, plural, =0 {no dog} one {# dog} other {# dogs} on {day, date, short}.", True),
-        ("Here '{n, plural, =0 {no dog} one {# dog} other {# dogs}} on {day, date, short}.", True),
-        ("Here {n, plural, =0 {no dog} one {# dog} other {# dogs}} on {day, date}.", True),
-        ("Here are dogs on {day, date, short}.", True),
-    ],
-)
-def test_icu_message_is_fuzzy_unless_its_structure_is_kept(translation: str, is_fuzzy: bool) -> None:
-    assert is_marked_fuzzy({"flag": "wrap", "msgid": PLURAL, "msgstr": translation}) is is_fuzzy
 
 
 def test_directive_like_tag_is_text_in_flagged_message() -> None:

@@ -11,9 +11,8 @@ from nmt.text import profiles as module
 from nmt.text.profiles import LEAST, Profiles, checked, trigrams
 from sentences import CZECH, sentence_pairs
 
-PAIRS = sentence_pairs(300)
 GERMAN, ENGLISH = ([pair[side] for pair in sentence_pairs(60, seed=8)] for side in (0, 1))
-PROFILES = Profiles.of(("de", "en"), PAIRS)
+PROFILES = Profiles.of(("de", "en"), sentence_pairs(300))
 
 
 def said_of(monkeypatch: pytest.MonkeyPatch, lines: list[str], profiles: Profiles | None = PROFILES) -> list[str]:

@@ -40,17 +40,11 @@ LINES = [f"Ê{' '.join(words(8, n))} é à ộ" for n in range(200)]
 TEXT = "Êbala dogu tiré ộna"
 
 
-def after_first_word(space: str) -> str:
-    return TEXT.replace(" ", space, 1)
-
-
-def inside_word(sign: str) -> str:
-    return TEXT.replace("dogu", f"do{sign}gu")
-
-
 FORMS = {
-    **{f"space U+{ord(space):04X}": after_first_word(space) for space in "\u00a0\u202f\u2009\u3000\u2003"},
-    **{f"U+{ord(sign):04X} in a word": inside_word(sign) for sign in "\u00ad\u200b\u200c\u200d\u2060"},
+    **{f"space U+{ord(space):04X}": TEXT.replace(" ", space, 1) for space in "\u00a0\u202f\u2009\u3000\u2003"},
+    **{
+        f"U+{ord(sign):04X} in a word": TEXT.replace("dogu", f"do{sign}gu") for sign in "\u00ad\u200b\u200c\u200d\u2060"
+    },
     **{f"U+{ord(sign):04X} at the start": f"{sign}{TEXT}" for sign in "\ufeff\u200e\u2067"},
     "NFD": normalize("NFD", TEXT),
     "partly composed": TEXT.replace("ộ", "o\u0302\u0323"),

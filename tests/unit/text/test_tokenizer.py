@@ -55,13 +55,18 @@ def test_control_characters_are_encoded_as_spaces(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(tokenizer.encode("a\tb")) == "a b"
 
 
-def test_decoded_text_has_no_line_break(tokenizer: Tokenizer) -> None:
-    assert tokenizer.decode([*tokenizer.encode("Hund"), N_SPECIAL + 0x0A, N_SPECIAL + 0x0D]) == "Hund  "
-
-
-def test_decode_skips_special_ids(tokenizer: Tokenizer) -> None:
-    assert tokenizer.decode([BOS, *tokenizer.encode("Der Hund"), EOS, PAD, UNK, N_SPECIAL - 1]) == "Der Hund"
-    assert tokenizer.decode([N_SPECIAL + 0xFF]) == "\ufffd"
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ([BOS], [EOS, PAD, UNK, N_SPECIAL - 1], "Der Hund"),
+        ([], [N_SPECIAL + 0x0A, N_SPECIAL + 0x0D], "Der Hund  "),
+        ([N_SPECIAL + 0xFF], [], "\ufffd Der Hund"),
+    ],
+)
+def test_decoded_text_has_no_special_ids_and_no_line_break(
+    tokenizer: Tokenizer, before: list[int], after: list[int], text: str
+) -> None:
+    assert tokenizer.decode([*before, *tokenizer.encode("Der Hund"), *after]) == text
 
 
 def test_training_depends_on_lines_and_not_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,15 +114,22 @@ def test_tokenizers_not_trained_by_nmt_are_rejected(
 ) -> None:
     with pytest.raises(DataError, match=r"absent\.model: the tokenizer cannot be read: No such file"):
         LosslessTokenizer.load(tmp_path / "absent.model")
-    foreign = io.BytesIO()
+    foreign, across_spaces = io.BytesIO(), io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES), model_writer=foreign, vocab_size=80, minloglevel=2
     )
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(f" {line}" for line in LINES), model_writer=across_spaces, model_type="bpe",
+        vocab_size=500, hard_vocab_limit=False, pad_id=0, unk_id=1, bos_id=2, eos_id=3, byte_fallback=True,
+        split_by_whitespace=False, control_symbols=[f"<reserved_{i}>" for i in range(N_RESERVED)],
+        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=False, minloglevel=2,
+    )  # fmt: skip
     for model, said in (
         (b"garbage", "not a SentencePiece model"),
         (b"", "not a SentencePiece model"),
         (tokenizer.model[:5000], "(not a SentencePiece model|a SentencePiece model that nmt did not)"),
         (foreign.getvalue(), "a SentencePiece model that nmt did not train"),
+        (across_spaces.getvalue(), "a SentencePiece model that nmt did not train"),
     ):
         (tmp_path / "a.model").write_bytes(model)
         with pytest.raises(DataError, match=rf"a\.model: {said}"):
@@ -129,18 +141,6 @@ def test_tokenizers_not_trained_by_nmt_are_rejected(
 @given(st.lists(st.lists(parts, max_size=9).map("".join), max_size=5))
 def test_count_characters_equals_counter(lines: list[str]) -> None:
     assert count_characters(lines) == Counter("".join(lines))
-
-
-def test_tokenizer_with_pieces_across_spaces_is_rejected() -> None:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(f" {line}" for line in LINES), model_writer=model, model_type="bpe", vocab_size=500,
-        hard_vocab_limit=False, pad_id=0, unk_id=1, bos_id=2, eos_id=3, byte_fallback=True, split_by_whitespace=False,
-        control_symbols=[f"<reserved_{i}>" for i in range(N_RESERVED)], normalization_rule_name="identity",
-        remove_extra_whitespaces=False, add_dummy_prefix=False, minloglevel=2,
-    )  # fmt: skip
-    with pytest.raises(DataError, match="that nmt did not train"):
-        LosslessTokenizer(model.getvalue())
 
 
 def test_ids_of_large_vocabulary_have_four_bytes() -> None:

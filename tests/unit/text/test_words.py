@@ -89,10 +89,12 @@ def test_beginning_ends_between_clusters(text: str, most: int, expected: str) ->
     assert beginning(text, most) == expected
 
 
-def test_shortened_text_has_whole_clusters() -> None:
-    assert shortened("abcdefgh", 2, 3, "…") == "ab…fgh"
-    assert shortened("abcde", 2, 3, "…") == "abcde"
-    assert shortened("ស្ត្រីខ្មែរស្រុក", 1, 2, "…") == "ស្ត្រី…ស្រុក"
+@pytest.mark.parametrize(
+    ("text", "n", "m", "expected"),
+    [("abcdefgh", 2, 3, "ab…fgh"), ("abcde", 2, 3, "abcde"), ("ស្ត្រីខ្មែរស្រុក", 1, 2, "ស្ត្រី…ស្រុក")],
+)
+def test_shortened_text_has_whole_clusters(text: str, n: int, m: int, expected: str) -> None:
+    assert shortened(text, n, m, "…") == expected
 
 
 def test_units_take_linear_time() -> None:

@@ -24,7 +24,6 @@ from nmt.translate.align import alignments, pharaoh, src_word_shares, word_share
 from nmt.translate.types import BLANK_TRANSLATION, Part, Translation
 from sentences import sentence_pairs
 
-CPU = torch.device("cpu")
 ODD = [
     "", " ", "  ", " a", "a ", "a  b", "\t", "a\tb\t", "\u00a0a\u00a0", "a\u2028b", "\ufeffa", "\u2581 \u2581",
     "x \U0001f600\U0001f600 y", "a\u2581b c", "Der  Hund, ja!", "  Der Hund", "e\u0301 f", "你好 世界", "a\u3000b",
@@ -99,7 +98,7 @@ class FixedAttention(ForcedDecoder):
     """A decoder that returns given attention weights."""
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
-        super().__init__([], CPU, "float32", 1)
+        super().__init__([], torch.device("cpu"), "float32", 1)
         object.__setattr__(self, "weights", weights)
 
     def attention(self, pairs: Sequence[Pair], *_: object) -> list[Tensor]:

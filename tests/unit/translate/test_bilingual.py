@@ -44,11 +44,26 @@ def tmx(*units: tuple[tuple[str, str], ...]) -> bytes:
     return f'<tmx version="1.4"><header srclang="de"/><body>{body}</body></tmx>'.encode()
 
 
-@pytest.mark.parametrize("suffix", ["xlf", "xliff", "tmx"])
-def test_written_file_is_read_back(suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a.{suffix}"
-    path.write_bytes(written(path))
-    assert read_reviewed(path, LETTER, TEXTS) == DONE
+MEMORY = tmx((("fr", "x"), ("en-GB", "A"), ("de", "a")))
+BRAZILIAN = written(Path("a.xlf"), ("de", "pt_BR"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "languages", "expected"),
+    [
+        *((f"a.{suffix}", written(Path(f"a.{suffix}")), None, DONE) for suffix in ("xlf", "xliff", "tmx")),
+        ("a.xlf", BRAZILIAN, ("de", "pt_BR"), DONE),
+        ("a.tmx", MEMORY, ("de", "en"), ["A"]),
+        ("a.tmx", MEMORY.replace(b"xml:lang", b"lang"), ("de", "en"), ["A"]),  # as in version 1.1
+        # of languages that it does not name
+        ("a.xlf", xliff(unit(1, "a", "<target>A</target>")), ("de", "en"), ["A"]),
+    ],
+)
+def test_written_file_is_read_back(
+    name: str, content: bytes, languages: tuple[str, str] | None, expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert read_reviewed(tmp_path / name, LETTER, TEXTS if expected is DONE else ["a"], languages) == expected
 
 
 def test_written_files_are_read_as_corpora_without_what_needs_a_review() -> None:
@@ -115,43 +130,37 @@ def test_memory_may_have_more_units(
     assert "1 unit not needed for letter.docx" in capsys.readouterr().err
 
 
-def test_languages_are_checked(tmp_path: Path) -> None:
-    memory, file = tmp_path / "a.tmx", tmp_path / "a.xlf"
-    memory.write_bytes(tmx((("fr", "x"), ("en-GB", "A"), ("de", "a"))))
-    assert read_reviewed(memory, LETTER, ["a"], ("de", "en")) == ["A"]
-    with pytest.raises(DataError, match="without a translation"):
-        read_reviewed(memory, LETTER, ["a"], ("de", "es"))
-    with pytest.raises(DataError, match="3 texts"):
-        read_reviewed(memory, LETTER, ["a"])
-    memory.write_bytes(memory.read_bytes().replace(b"xml:lang", b"lang"))  # as in version 1.1
-    assert read_reviewed(memory, LETTER, ["a"], ("de", "en")) == ["A"]
-    file.write_bytes(xliff(unit(1, "a", "<target>A</target>")))  # of languages that it does not name
-    assert read_reviewed(file, LETTER, ["a"], ("de", "en")) == ["A"]
-    file.write_bytes(written(file, ("de", "pt_BR")))
-    assert read_reviewed(file, LETTER, TEXTS, ("de", "pt_BR")) == DONE
-    for languages in (("de", "pt_PT"), ("pt_BR", "de"), ("fr", "pt_BR")):
-        with pytest.raises(DataError, match="translates from de into pt-BR"):
-            read_reviewed(file, LETTER, TEXTS, languages)
-
-
 @pytest.mark.parametrize(
-    ("name", "content", "found"),
+    ("name", "content", "languages", "found"),
     [
-        ("a.xlf", xliff(unit(1, "a", "<target>A</target>")), "text 2 of letter.docx, 'b'"),
-        ("a.tmx", tmx((("de", "a"), ("en", "A"))), "text 2 of letter.docx, 'b'"),
-        ("a.xlf", xliff(*(unit(n, n, "<target>A</target>") for n in "abc")), "unit c, 'c'"),
-        ("a.xlf", xliff(*(unit(1, n, "<target>A</target>") for n in "abc")), "unit 1, 'c'"),
-        ("a.xlf", xliff(unit(7, "a", "<target> </target>"), unit(8, "b", "")), "2 units without a translation, first"),
-        ("a.tmx", tmx((("de", "a"),)), "unit 1: 1 text"),
-        ("a.xlf", b"<tmx/>", "<xliff>"),
-        ("a.xlf", b"<xliff><trans-unit>", "broken XML"),
-        ("a.docx", b"", "must end in"),
-        ("none.xlf", None, "no such file"),
+        ("a.xlf", xliff(unit(1, "a", "<target>A</target>")), None, "text 2 of letter.docx, 'b'"),
+        ("a.tmx", tmx((("de", "a"), ("en", "A"))), None, "text 2 of letter.docx, 'b'"),
+        ("a.xlf", xliff(*(unit(n, n, "<target>A</target>") for n in "abc")), None, "unit c, 'c'"),
+        ("a.xlf", xliff(*(unit(1, n, "<target>A</target>") for n in "abc")), None, "unit 1, 'c'"),
+        (
+            "a.xlf",
+            xliff(unit(7, "a", "<target> </target>"), unit(8, "b", "")),
+            None,
+            "2 units without a translation, first",
+        ),
+        ("a.tmx", tmx((("de", "a"),)), None, "unit 1: 1 text"),
+        ("a.xlf", b"<tmx/>", None, "<xliff>"),
+        ("a.xlf", b"<xliff><trans-unit>", None, "broken XML"),
+        ("a.docx", b"", None, "must end in"),
+        ("none.xlf", None, None, "no such file"),
+        ("a.tmx", tmx(*((("de", n), ("en", n)) for n in "ab")), ("de", "es"), "without a translation"),
+        ("a.tmx", MEMORY, None, "3 texts"),
+        *(
+            ("a.xlf", BRAZILIAN, languages, "translates from de into pt-BR")
+            for languages in (("de", "pt_PT"), ("pt_BR", "de"), ("fr", "pt_BR"))
+        ),
     ],
 )
-def test_file_that_does_not_fit_raises(name: str, content: bytes | None, found: str, tmp_path: Path) -> None:
+def test_file_that_does_not_fit_raises(
+    name: str, content: bytes | None, languages: tuple[str, str] | None, found: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(DataError, match=rf"^{re.escape(str(path))}: .*{re.escape(found)}.*$"):
-        read_reviewed(path, LETTER, ["a", "b"])
+        read_reviewed(path, LETTER, ["a", "b"], languages)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -28,7 +28,7 @@ from nmt.translate.documents import Documents
 from nmt.translate.loading import Translator, for_texts
 from nmt.translate.types import Line
 from served import FORM, multipart, serving
-from tiny_run import PLAIN, tiny_config, tiny_model, tiny_tokenizer, write_run
+from tiny_run import PLAIN, tiny_config, write_tiny_run
 
 Translate = Callable[..., str]
 ONE, TWO = f"{PLAIN[0]}. {PLAIN[1]}!", PLAIN[3]
@@ -58,8 +58,7 @@ msgstr ""
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tokenizer, config = tiny_tokenizer(), tiny_config()
-    return write_run(tmp_path_factory.mktemp("documents") / "run", config, tokenizer, tiny_model(config, tokenizer))
+    return write_tiny_run(tmp_path_factory.mktemp("documents") / "run")
 
 
 @pytest.fixture
@@ -273,9 +272,7 @@ def test_interrupted_folder_is_continued(
 def test_finished_texts_are_reused_only_with_same_model_and_settings(
     run: Path, letters: Path, nmt: Command, tmp_path: Path, engine: Engine
 ) -> None:
-    config, tokenizer = tiny_config(), tiny_tokenizer()
-    other = write_run(tmp_path / "other", config, tokenizer, tiny_model(config, tokenizer, seed=4))
-    output = tmp_path / "b.srt"
+    other, output = write_tiny_run(tmp_path / "other", seed=4), tmp_path / "b.srt"
     engine.stops_after = 1
     memories = [tmp_path / "one.tsv", tmp_path / "two.tsv"]
     for memory in memories:
@@ -397,14 +394,9 @@ def test_document_with_nothing_to_translate_is_copied_with_a_note(translated: Tr
     assert members((tmp_path / "b.docx").read_bytes()) == members(source.read_bytes())
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_office_document_is_not_shown_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     Documents(["a.docx"])
-    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     with pytest.raises(DataError, match=r"a\.docx: .*--output F\.docx"):
         Documents(["a.docx"])
     Documents(["a.html"])

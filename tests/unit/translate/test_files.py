@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,22 +135,25 @@ def test_concurrent_translation_raises(run: Path, source: Path) -> None:
     assert not work.exists()
 
 
-def test_errors_are_raised_before_translation(run: Path, source: Path, n_windows: list[int]) -> None:
-    target = source.with_name("out")
+@pytest.mark.parametrize("in_parts", [False, True], ids=["whole", "parts"])
+def test_errors_leave_what_is_there(in_parts: bool, run: Path, source: Path, n_windows: list[int]) -> None:
+    target, n_lines = source.with_name("out"), source.read_bytes().count(b"\n") + 2
+    target.write_text("before")
     with source.open("ab") as file:
         file.write(b"\ncaf\xe9")
-    n_lines = source.read_bytes().count(b"\n") + 1
+    whole, parts = partial(translate_file, Translator.load(run)), partial(translate_in_parts, InProcess(), models(run))
     for text, out, n_best, error, problem in (
-        (source, target, 1, DataError, f"in: not UTF-8 at line {n_lines}, byte 4"),
-        (source.with_name("none"), target, 1, DataError, "none: no such file"),
+        (source, target, 1, DataError, rf"in: not UTF-8 at line {n_lines}, byte 4 of the line \(0xE9\)"),
+        (source.with_name("none"), target, 1, DataError, "none: no such file$"),
         (source, source, 1, DataError, "in: is an input and would be overwritten"),
         (source, source.with_name("no") / "out", 1, DataError, "the directory .*no does not exist"),
         (source, source.parent, 1, DataError, "is a directory, but the output must be a file"),
         (source, target, 2, ConfigError, "needs a beam of at least 2"),
     ):
         with pytest.raises(error, match=problem):
-            translate_in_parts(InProcess(), models(run), text, out, Options(GREEDY, n_best))
-    assert n_windows == [] and [path.name for path in source.parent.iterdir()] == ["in"]
+            (parts if in_parts else whole)(text, out, Options(GREEDY, n_best))
+    assert not (n_windows and in_parts), "the parts are read before any of them is translated"
+    assert target.read_text() == "before" and sorted(path.name for path in source.parent.iterdir()) == ["in", "out"]
 
 
 def test_changed_model_raises(run: Path, source: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -184,21 +188,6 @@ def test_n_best_output_has_columns(translator: Translator, tmp_path: Path) -> No
     for row, one in zip(rows[:2], next(translator.translate_lines([PLAIN[0]], BEAM, n_best=2)), strict=True):
         assert [float(number) for number in row[1:3]] == pytest.approx([one.score, one.log_prob], abs=1e-4)
         assert row[3] == one.text
-
-
-def test_error_leaves_no_partial_output(translator: Translator, tmp_path: Path) -> None:
-    source, target = tmp_path / "in", tmp_path / "out"
-    target.write_text("before")
-    source.write_bytes(b"good line\n" * 3 + b"caf\xe9\n")
-    for text, n_best, error, problem in (
-        (source, 1, DataError, r"in: not UTF-8 at line 4, byte 4 of the line \(0xE9\)"),
-        (tmp_path / "none", 1, DataError, "none: no such file$"),
-        (source, 2, ConfigError, "beam"),
-    ):
-        with pytest.raises(error, match=problem):
-            translate_file(translator, text, target, Options(GREEDY, n_best))
-    assert target.read_text() == "before"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
 def test_non_run_directory_raises(translator: Translator, tokenizer: Tokenizer, run: Path, tmp_path: Path) -> None:

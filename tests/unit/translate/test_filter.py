@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 
 from command import Command, Result
 from folders import Folder
-from nmt.config import Config
+from nmt.config.load import changed_config
 from nmt.model.masks import Padded
 from nmt.text.ids import EOS, SEPARATOR
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.filter import (
     PairClassifier,
-    PairScore,
     at_least,
     best,
     collect_scores,
@@ -42,35 +41,20 @@ PAIRS = list(zip(PLAIN, REFS, strict=True))
 
 
 class Fake:
-    """A fake translator with given log-probabilities of targets, which reads windows of three pairs."""
-
-    def __init__(self, log_probs: dict[str, tuple[float, ...]]) -> None:
-        self._log_probs = log_probs
+    """A fake translator for which each target has one piece, which reads windows of three pairs."""
 
     def score(self, pairs: Iterable[tuple[str, str]], progress: object = None) -> Iterator[Scored]:
         del progress
         stream = iter(pairs)
         while window := [pair for _, pair in zip(range(3), stream, strict=False)]:
             for src, tgt in window:
-                values = self._log_probs.get(tgt, (-1.0,))
-                cut = tgt == "long"
-                yield (
-                    Scored(("x",) * len(values), values, math.nan, 1, cut)
-                    if src.strip() and tgt.strip()
-                    else BLANK_SCORE
-                )
-
-
-def fake_scores(
-    pairs: Iterable[tuple[str, str]],
-    forward: dict[str, tuple[float, ...]] | None = None,
-    reverse: dict[str, tuple[float, ...]] | None = None,
-) -> Iterator[PairScore]:
-    return dual_cross_entropy(cast(Translator, Fake(forward or {})), cast(Translator, Fake(reverse or {})), pairs)
+                is_blank = not (src.strip() and tgt.strip())
+                yield BLANK_SCORE if is_blank else Scored(("x",), (-1.0,), math.nan, 1, tgt == "long")
 
 
 def test_blank_and_long_pairs_are_counted() -> None:
-    found = list(fake_scores([("a", ""), (" ", "b"), ("", ""), ("long", "b"), ("a", "long"), ("a", "b")]))
+    fake, pairs = cast(Translator, Fake()), [("a", ""), (" ", "b"), ("", ""), ("long", "b"), ("a", "long"), ("a", "b")]
+    found = list(dual_cross_entropy(fake, fake, pairs))
     mean = pytest.approx(math.exp(-1))
     assert [(one.is_blank, one.cut, one.value) for one in found] == [
         *[(True, False, 0)] * 3, *[(False, True, mean)] * 2, (False, False, mean),
@@ -96,26 +80,21 @@ def test_best_share_is_kept(values: list[float], percent: int) -> None:
     assert np.flatnonzero(best(np.array(values), percent / 100)).tolist() == sorted(wanted)
 
 
-def test_at_least_excludes_score_zero() -> None:
-    scores = np.array([0.5, 0.0, 0.2, 0.1, 0.2])
-    assert at_least(scores, 0.2).tolist() == [True, False, True, False, True]
-    assert at_least(scores, 0.0).tolist() == [True, False, True, True, True]
+@pytest.mark.parametrize(
+    ("least", "kept"), [(0.2, [True, False, True, False, True]), (0.0, [True, False, True, True, True])]
+)
+def test_at_least_excludes_score_zero(least: float, kept: list[bool]) -> None:
+    assert at_least(np.array([0.5, 0.0, 0.2, 0.1, 0.2]), least).tolist() == kept
 
 
 # --- the command --------------------------------------------------------------------------------
-
-
-def reversed_config(config: Config) -> Config:
-    """Return the configuration for the opposite direction."""
-    data = config.data.model_copy(update={"direction": f"{config.data.tgt}-{config.data.src}"})
-    return config.model_copy(update={"data": data})
 
 
 @pytest.fixture(scope="module")
 def runs(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a folder with the runs de-en and en-de."""
     folder, config = tmp_path_factory.mktemp("runs"), tiny_config()
-    for each, seed in ((config, 3), (reversed_config(config), 4)):
+    for each, seed in ((config, 3), (changed_config(config, ["data.direction=en-de"]), 4)):
         write_run(folder / each.data.direction, each, tokenizer, tiny_model(each, tokenizer, seed))
     return folder
 

@@ -148,20 +148,19 @@ def test_control_characters_do_not_reach_the_terminal(
     assert shown(translator, ["mali"], capsys)[0] == ["a\\x1b[2Jb"]
 
 
-def test_lines_that_are_not_text_are_reported(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+@pytest.mark.parametrize(
+    ("content", "n_translated", "said"), [(b"mali\nb\xfcre\nta", 2, "not text"), (None, 0, "")], ids=["odd", "closed"]
+)
+def test_lines_that_are_not_text_are_reported_and_closed_standard_input_has_none(
+    content: bytes | None,
+    n_translated: int,
+    said: str,
+    translator: Translator,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
 ) -> None:
-    stdin = io.TextIOWrapper(io.BytesIO(b"mali\nb\xfcre\nta"), encoding="utf-8", errors="surrogateescape")
+    stdin = content and io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="surrogateescape")
     monkeypatch.setattr("sys.stdin", stdin)
     interact(translator, refuse)
     out, err = capsys.readouterr()
-    assert out.count("probability") == 2
-    assert "not text" in err
-
-
-def test_closed_standard_input_has_no_lines(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setattr("sys.stdin", None)
-    interact(translator, refuse)
-    assert capsys.readouterr().out == ""
+    assert out.count("probability") == n_translated and said in err and bool(out) == bool(n_translated)

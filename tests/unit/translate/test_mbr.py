@@ -44,7 +44,13 @@ def test_mbr_equals_brute_force(candidates: list[str]) -> None:
     assert least_risk(candidates) == next(i for i, u in enumerate(utility) if u > max(utility) - 1e-7)
 
 
-def test_mbr_chooses_first_candidate_on_ties() -> None:
-    assert least_risk(["ab cd", "ab cd"]) == 0
-    assert least_risk(["ab cd ef gh", "ij kl mn op"]) == 0
-    assert least_risk(["", "ij kl", "ab cd", "ij kl", "ab cd"]) == 1
+@pytest.mark.parametrize(
+    ("candidates", "first"),
+    [
+        (["ab cd", "ab cd"], 0),
+        (["ab cd ef gh", "ij kl mn op"], 0),
+        (["", "ij kl", "ab cd", "ij kl", "ab cd"], 1),
+    ],
+)
+def test_mbr_chooses_first_candidate_on_ties(candidates: list[str], first: int) -> None:
+    assert least_risk(candidates) == first

@@ -16,7 +16,7 @@ from nmt.translate.loading import Translator
 from nmt.translate.memory import Match, TranslationMemory
 from nmt.translate.memory_files import read_memory
 from nmt.translate.types import Line
-from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_model, tiny_tokenizer, write_run
+from tiny_run import BEAM, PLAIN, make, tiny_config, tiny_tokenizer, write_tiny_run
 
 NEW = "Ünrú [x] Zürich"
 TMX = '<tmx version="1.4"><header/><body>{}</body></tmx>'
@@ -40,8 +40,7 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tokenizer, config = tiny_tokenizer(), tiny_config()
-    return write_run(tmp_path_factory.mktemp("memory") / "run", config, tokenizer, tiny_model(config, tokenizer))
+    return write_tiny_run(tmp_path_factory.mktemp("memory") / "run")
 
 
 @pytest.mark.parametrize(
@@ -71,26 +70,42 @@ def test_match_ignores_white_space_normalization_and_a_capital(text: str, expect
     assert len(memory) == 3
 
 
+PAGES = [
+    ("Seite 5 von 90", "page 5 of 90"), ("Bild 5 und 5", "figures 5 and 5"), ("in 7 Tagen", "in a week"),
+    ("%1$s in 6", "in 6 %1$s"),
+]  # fmt: skip
+CATALOGUE = ("カタログが7個あります。", "There are 7 catalogs.")
+NUMBERED = [("a 5", "x 5"), ("a 6", "x 6"), ("a 7", "y 7"), ("a 5", "z")]
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("segments", "target", "text", "expected"),
     [
-        ("Seite 7 von 80", "page 7 of 80"),
-        ("Seite 1 von 80", None),  # numbers of another plural class
-        ("Seite 7 von 81", None),
-        ("Seite 7,5 von 80", None),  # decimals are written differently in other languages
-        ("Seite 7 von 80 %s", None),
-        ("Bild 3 und 3", None),  # which of the two is which is unknown
-        ("in 5 Tagen", None),
-        ("%2$s in 7", None),  # part of a placeholder
-        ("%1$s in 7", "in 7 %1$s"),
+        (PAGES, "en", "Seite 7 von 80", ("page 7 of 80", "adapted")),
+        (PAGES, "en", "Seite 1 von 80", None),  # numbers of another plural class
+        (PAGES, "en", "Seite 7 von 81", None),
+        (PAGES, "en", "Seite 7,5 von 80", None),  # decimals are written differently in other languages
+        (PAGES, "en", "Seite 7 von 80 %s", None),
+        (PAGES, "en", "Bild 3 und 3", None),  # which of the two is which is unknown
+        (PAGES, "en", "in 5 Tagen", None),
+        (PAGES, "en", "%2$s in 7", None),  # part of a placeholder
+        (PAGES, "en", "%1$s in 7", ("in 7 %1$s", "adapted")),
+        # before letters of scripts without spaces
+        ([CATALOGUE], "en", "カタログが8個あります。", ("There are 8 catalogs.", "adapted")),
+        ([CATALOGUE], "en", "カタログが1個あります。", None),
+        ([("7本", "7th")], "en", "8本", None),
+        ([CATALOGUE[::-1]], "ja", "There are 17 catalogs.", ("カタログが17個あります。", "adapted")),  # without plurals
+        # the most frequent translation, and the latest if several are as frequent
+        ([("a", "x"), ("a", "y"), ("b", "z"), ("a", "x")], "en", "a", ("x", "exact")),
+        ([("a", "x"), ("a", "y"), ("a", "x"), ("a", "y")], "en", "a", ("y", "exact")),
+        (NUMBERED, "en", "a 8", ("x 8", "adapted")),
+        (NUMBERED, "en", "a 5", ("z", "exact")),
     ],
 )
-def test_numbers_are_replaced_where_it_is_safe(text: str, expected: str | None) -> None:
-    memory = memory_of(
-        ("Seite 5 von 90", "page 5 of 90"), ("Bild 5 und 5", "figures 5 and 5"), ("in 7 Tagen", "in a week"),
-        ("%1$s in 6", "in 6 %1$s"),
-    )  # fmt: skip
-    assert memory.find(text) == (None if expected is None else Match(expected, "adapted"))
+def test_numbers_are_replaced_where_it_is_safe_and_most_frequent_translation_is_taken(
+    segments: list[tuple[str, str]], target: str, text: str, expected: tuple[str, str] | None
+) -> None:
+    assert memory_of(*segments, target=target).find(text) == (None if expected is None else Match(*expected))
 
 
 @pytest.mark.parametrize(
@@ -104,23 +119,6 @@ def test_numbers_are_replaced_where_it_is_safe(text: str, expected: str | None) 
 def test_other_words_of_the_language_are_no_match(language: str, segment: str, text: str) -> None:
     memory = memory_of((segment, "x"), source=language)
     assert memory.find(text) is None and memory.find(normalize("NFD", segment)) == Match("x", "exact")
-
-
-def test_numbers_before_letters_of_scripts_without_spaces_are_replaced() -> None:
-    counted = ("カタログが7個あります。", "There are 7 catalogs.")
-    memory = memory_of(counted, ("7本", "7th"))
-    assert memory.find("カタログが8個あります。") == Match("There are 8 catalogs.", "adapted")
-    assert memory.find("カタログが1個あります。") is None and memory.find("8本") is None
-    memory = memory_of(counted[::-1], target="ja")  # without plural forms
-    assert memory.find("There are 17 catalogs.") == Match("カタログが17個あります。", "adapted")
-
-
-def test_most_frequent_translation_is_taken_and_latest_of_equals() -> None:
-    assert memory_of(("a", "x"), ("a", "y"), ("b", "z"), ("a", "x")).find("a") == Match("x", "exact")
-    assert memory_of(("a", "x"), ("a", "y"), ("a", "x"), ("a", "y")).find("a") == Match("y", "exact")
-    numbers = memory_of(("a 5", "x 5"), ("a 6", "x 6"), ("a 7", "y 7"), ("a 5", "z"))
-    assert numbers.find("a 8") == Match("x 8", "adapted")
-    assert numbers.find("a 5") == Match("z", "exact")
 
 
 @pytest.mark.parametrize(

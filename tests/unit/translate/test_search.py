@@ -92,27 +92,6 @@ def test_tags_stay_before_joined_sources() -> None:
     assert sources(engine) == [[[tag, A, SEPARATOR, B]]]
 
 
-@pytest.mark.parametrize(
-    ("by_line", "settings"),
-    [
-        ([[sentence(A, A, A), sentence(B, B, B)]], {"max_pieces": 6}),
-        ([[sentence(A, A, A), sentence(B, B, B)]], {"split": "always"}),
-        ([[sentence(A, A, A, phrases=((C,),)), sentence(B, B, B)]], {}),
-    ],
-    ids=["too long", "split always", "required phrase"],
-)
-def test_sentences_are_searched_separately(by_line: list[list[Sentence]], settings: dict[str, int]) -> None:
-    engine = Copying()
-    assert found(engine, by_line, **settings) == [[A, A, A], [B, B, B]]  # type: ignore[arg-type]
-    assert all(SEPARATOR not in source for asked in sources(engine) for source in asked)
-
-
-def test_line_with_lost_sentence_is_translated_sentence_by_sentence() -> None:
-    engine = Copying(lost=A)
-    assert found(engine, [[sentence(A), sentence(B)], [sentence(C)]]) == [[A], [B], [C]]
-    assert sources(engine) == [[[A, SEPARATOR, B], [C]], [[A], [B]]]
-
-
 def test_documents_share_rounds_and_translations_are_context() -> None:
     engine = Copying()
     by_line = [[sentence(A)], [sentence(B)], [sentence(C)], [BLANK], [sentence(D)], [sentence(A)]]
@@ -123,31 +102,38 @@ def test_documents_share_rounds_and_translations_are_context() -> None:
 
 
 MARK = FIRST_RESERVED
+KNOWN = TOKENIZER.decode([A])
+LONG = [sentence(A, A, A), sentence(B, B, B)]
 
 
 @pytest.mark.parametrize(
     ("by_line", "settings", "expected"),
     [
-        ([sentence(A), sentence(B, phrases=((C,),)), sentence(D)], {"context": 1}, [[[A]], [[B]], [[B, SEPARATOR, D]]]),
-        ([sentence(A), sentence(B)], {"first": [1], "context": 2}, [[[A], [B]]]),
-        ([sentence(A, A), sentence(B), sentence(C)], {"context": 3, "max_pieces": 5},
+        # context
+        ([[sentence(A)], [sentence(B, phrases=((C,),))], [sentence(D)]], {"context": 1},
+         [[[A]], [[B]], [[B, SEPARATOR, D]]]),
+        ([[sentence(A)], [sentence(B)]], {"first": [1], "context": 2}, [[[A], [B]]]),
+        ([[sentence(A, A)], [sentence(B)], [sentence(C)]], {"context": 3, "max_pieces": 5},
          [[[A, A]], [[A, A, SEPARATOR, B]], [[B, SEPARATOR, C]]]),
-        ([sentence(A, MARK, B), sentence(MARK, C)], {"context": 1},
+        ([[sentence(A, MARK, B)], [sentence(MARK, C)]], {"context": 1},
          [[[A, MARK, B]], [[A, MARK, B, SEPARATOR, MARK, C]]]),
+        ([[Sentence(KNOWN, " ", (), 0, 0, match=Match(KNOWN, "exact"))], [sentence(B)]], {"context": 1},
+         [[[]], [[*TOKENIZER.encode(KNOWN), SEPARATOR, B]]]),
+        # sentences of a line
+        ([LONG], {"max_pieces": 6}, [[[A, A, A]], [[B, B, B]]]),
+        ([LONG], {"split": "always"}, [[[A, A, A]], [[B, B, B]]]),
+        ([[sentence(A, A, A, phrases=((C,),)), LONG[1]]], {}, [[[A, A, A]], [[B, B, B]]]),
+        ([[sentence(A), sentence(B)], [sentence(C)]], {"lost": A}, [[[A, SEPARATOR, B], [C]], [[A], [B]]]),
     ],
-    ids=["not with a required phrase", "not across documents", "up to the maximum length", "with marks of terms"],
+    ids=["not with a required phrase", "not across documents", "up to the maximum length", "with marks of terms",
+         "match of a memory", "too long", "split always", "required phrase", "lost sentence"],
 )  # fmt: skip
-def test_line_has_context(by_line: list[Sentence], settings: dict[str, Any], expected: list[list[list[int]]]) -> None:
-    engine = Copying()
-    found(engine, [[each] for each in by_line], **settings)
+def test_sentences_are_searched_with_context_and_together_as_far_as_possible(
+    by_line: list[list[Sentence]], settings: dict[str, Any], expected: list[list[list[int]]]
+) -> None:
+    engine = Copying(settings.pop("lost", None))
+    assert found(engine, by_line, **settings) == [[*each.src_ids] for of_line in by_line for each in of_line]
     assert sources(engine) == expected
-
-
-def test_match_of_translation_memory_is_context() -> None:
-    engine, text = Copying(), TOKENIZER.decode([A])
-    known = Sentence(text, " ", (), 0, 0, match=Match(text, "exact"))
-    assert found(engine, [[known], [sentence(B)]], context=1) == [[], [B]]
-    assert sources(engine)[1] == [[*TOKENIZER.encode(text), SEPARATOR, B]]
 
 
 CPU = torch.device("cpu")

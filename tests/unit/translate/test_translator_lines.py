@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -84,22 +83,26 @@ def test_text_of_protected_placeholders_is_copied(translator: Translator, text: 
         assert best.match == match and (best.text == text) == (match == "copied")
 
 
-def test_text_without_letters_is_searched_if_asked(translator: Translator) -> None:
-    memory = TranslationMemory([("42", "forty-two", Codes.NONE)], "de", "en")
+KNOWN = TranslationMemory([("42", "forty-two", Codes.NONE), ("Mali bore.", "known", Codes.NONE)], "de", "en")
 
-    def found(**given: Any) -> Translation:
-        [[best]] = translator.translate_lines([Line("42", **given)], BEAM)
-        return best
 
-    assert (found(tm=memory).text, found(tm=memory).match) == ("forty-two", "exact")
-    assert found(glossary=Glossary({"42": "Quax"})).searched and "Quax" in found(glossary=Glossary({"42": "Quax"})).text
-    assert found(prefix="mali").text.startswith("mali") and "Quax" in found(terms=("Quax",)).text
-    assert found(glossary=Glossary({"42": "42", "7": "x"})).match == "copied"
-    memory = TranslationMemory([("Mali bore.", "known", Codes.NONE)], "de", "en")
-    [[best]] = translator.translate_lines(
-        [Line("Mali bore. 7", tm=memory)], BEAM.model_copy(update={"split": "always"})
-    )
-    assert (best.text, best.match) == ("known 7", "exact")
+@pytest.mark.parametrize(
+    ("line", "expected", "match"),
+    [
+        (Line("42", tm=KNOWN), "forty-two", "exact"),
+        (Line("Mali bore. 7", tm=KNOWN), "known 7", "exact"),
+        (Line("42", glossary=Glossary({"42": "42", "7": "x"})), "42", "copied"),
+        (Line("42", glossary=Glossary({"42": "Quax"})), "Quax", None),
+        (Line("42", terms=("Quax",)), "Quax", None),
+        (Line("42", prefix="mali"), "mali", None),
+    ],
+)
+def test_text_without_letters_is_searched_if_asked(
+    translator: Translator, line: Line, expected: str, match: str | None
+) -> None:
+    [[best]] = translator.translate_lines([line], BEAM.model_copy(update={"split": "always"}))
+    assert best.match == match and bool(best.searched) == (match is None)
+    assert best.text == expected or (match is None and expected in best.text)
 
 
 def test_attention_is_that_of_the_first_part_with_letters(translator: Translator, tmp_path: Path) -> None:
@@ -198,11 +201,17 @@ def test_n_best_translations_have_different_texts(
     assert len(samples) == 3 and len({each.text for each in samples}) == 1
 
 
-def test_repetitive_source_limits_length() -> None:
-    search = SearchConfig(max_length_ratio=2.0, max_length_offset=10)
-    assert longest_translation([20, 21] * 8, 3, search, None) == 16 + 10 + 3
-    assert longest_translation([20, 21] * 7 + [22, 23], 0, search, None) == 2 * 16 + 10
-    assert longest_translation([20] * 8, 0, search.model_copy(update={"max_length_ratio": 0.5}), None) == 4 + 10
+@pytest.mark.parametrize(
+    ("ids", "n_given", "ratio", "longest"),
+    [
+        ([20, 21] * 8, 3, 2.0, 16 + 10 + 3),
+        ([20, 21] * 7 + [22, 23], 0, 2.0, 2 * 16 + 10),
+        ([20] * 8, 0, 0.5, 4 + 10),
+    ],
+)
+def test_repetitive_source_limits_length(ids: list[int], n_given: int, ratio: float, longest: int) -> None:
+    search = SearchConfig(max_length_ratio=ratio, max_length_offset=10)
+    assert longest_translation(ids, n_given, search, None) == longest
 
 
 def check_cut(translator: Translator, tokenizer: Tokenizer, long: str, n_pieces: int) -> None:
