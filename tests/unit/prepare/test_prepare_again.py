@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sentencepiece
@@ -167,11 +168,7 @@ def test_interrupted_prepare_leaves_no_files(
     tmp_path: Path, prepared_once: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
 ) -> None:
     place = Folder(tmp_path)
-
-    def interrupt(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(module, step, interrupt)
+    monkeypatch.setattr(module, step, Mock(side_effect=error))
     with pytest.raises(error):
         place.prepare()
     assert place.left() == set()

@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.parse import urlencode
 
 import pytest
@@ -763,10 +764,7 @@ def test_slow_translation_times_out(directions: list[MadeUp], gate: threading.Ev
 def test_internal_error_returns_500(
     client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise KeyError("Geheimnis")
-
-    monkeypatch.setattr(handlers, "check_size", fails)
+    monkeypatch.setattr(handlers, "check_size", Mock(side_effect=KeyError("Geheimnis")))
     answer = translate(client, q="a")
     assert answer.status == 500 and answer.json == {"error": "Internal error"}
     said = capsys.readouterr().err
