@@ -49,9 +49,6 @@ def config(folder: Path) -> Config:
 def test_two_processes_equal_one(folder, config, pair):
     fit(config, folder / "data", folder / "single")
     close(pair, folder / "single")
-    divided = torchrun(folder, *NEW, "divided", "--set", "training.parallel=fsdp")
-    assert "Traceback" not in ended(divided) and divided.returncode == 0
-    close(folder / "divided", folder / "single")
     assert saved_steps(RunDir(pair)) == saved_steps(RunDir(folder / "single"))
     assert load_state(RunDir(pair).step(20)).n_tokens == load_state(RunDir(folder / "single").step(20)).n_tokens
 
@@ -114,8 +111,7 @@ MISTAKES = {
 def test_usage_error_is_reported_once(folder, told):
     process = torchrun(folder, *MISTAKES[told])
     err = ended(process)
-    assert process.returncode == 1
-    assert err.count("nmt: ") == 1 and f"nmt: {told}" in err
+    assert (process.returncode, err.count("nmt: ")) == (1, 1) and f"nmt: {told}" in err
     assert "exitcode  : 2 " in err and "nmt/training" not in err  # no traceback but torchrun's
     assert not (folder / "new").exists()
 
@@ -173,8 +169,8 @@ def test_empty_share_and_decisions_of_rank_0(folder):
     in_processes(2, in_two, folder)
     none, all_ = (torch.load(folder / f"found-{rank}", weights_only=False) for rank in (0, 1))
     assert all(grad is None for grad in none["own"]) and all_["own"][0].abs().sum() > 0
-    for own, one, two in zip(all_["own"], none["sum"], all_["sum"], strict=True):
-        torch.testing.assert_close([one, two], [own, own])  # two starts may find another library the faster one
+    # two starts may find another library the faster one
+    torch.testing.assert_close((none["sum"], all_["sum"]), (all_["own"], all_["own"]))
     assert torch.equal(none["stats"].packed, all_["stats"].packed) and none["stats"].loss > 0
     assert none["most"] == all_["most"] == [1, 0] and none["first"] == all_["first"] == {"rank": 0}
     assert (none["together"], all_["together"], none["helped"], all_["helped"]) == (0, 1, [], ["weights"])
@@ -200,8 +196,7 @@ def test_cooldown_fixed_by_rank_0_reaches_all_ranks(tiny_data, tmp_path):
 
     session.world = Second(rank=1, size=2)
     session.state.epoch = 1  # a cool-down that was planned by minutes may end after the last epoch
-    assert limits.ended(session) is None
-    assert session.state.cooldown == (40, 50)
+    assert limits.ended(session) is None and session.state.cooldown == (40, 50)
     session.state.step = 50
     end = limits.ended(session)
     assert end is not None and not end.is_early

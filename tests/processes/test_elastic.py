@@ -59,8 +59,7 @@ def test_killed_workers_restart_and_resume(several, pair, parallel):
     options = ("--set", f"training.parallel={parallel}")
     process = torchrun(several, *NEW, run.path.name, *options, restarts=3, script=script(body))
     err = ended(process)
-    assert process.returncode == 0, err
-    assert not re.search("^Traceback", err, re.M)  # but torchrun's own, in its log
+    assert process.returncode == 0 and not re.search("^Traceback", err, re.M), err  # but torchrun's own, in its log
     assert "no checkpoint yet, starting" in err and "resuming from step 5" in err and "resuming from step 10" in err
     assert err.count("selected: ") == 1
     if parallel == "fsdp":  # sums of squares for clipping, and the configuration, are others
@@ -69,9 +68,8 @@ def test_killed_workers_restart_and_resume(several, pair, parallel):
     assert left(run.path) == left(pair)
 
 
-ERROR = 'raise RuntimeError("injected")'
 FAILURES = {
-    "raises an error": (f"if (rank, step) == (1, 12): {ERROR}", "RuntimeError: injected"),
+    "raises an error": ('if (rank, step) == (1, 12): raise RuntimeError("injected")', "RuntimeError: injected"),
     "finds a mistake": ('if (rank, step) == (1, 12): raise DataError("no more")', "nmt: rank 1: no more\n"),
     "dies": (f"if (rank, step) == (1, 12): {DIE}", "Signal 9 (SIGKILL)"),
     "has not enough memory": ("if (rank, step) == (1, 12): raise MemoryError", "nmt: rank 1: "),
@@ -89,8 +87,7 @@ def test_failure_of_one_process_ends_all(several, what):
     run = RunDir(several / what.replace(" ", "-"))
     process = torchrun(several, *NEW, run.path.name, script=script(body))
     err = ended(process)
-    assert process.returncode == 1
-    assert told in err
+    assert process.returncode == 1 and told in err
     others = err.count("nmt: rank 0 ends because another rank has ended; see the error of that rank, if any: ")
     assert others == ("first" not in what) and err.count("nmt: rank") == others + ("nmt: rank 1: " in told), err
     assert saved_steps(run)[-1] == 10

@@ -235,12 +235,17 @@ def test_oversized_input_is_not_sent(page: Page, stand: Stand) -> None:
 
 FAILURES: list[tuple[int, dict[str, str], str, str, bool]] = [
     (400, {}, "no such direction", "The server cannot translate this. It reports: no such direction", False),
+    (
+        400, {}, "text 1 is probably in no language of this server; set source",
+        "The language of the text was not recognized: select it above, under “From”. It reports: text 1 is probably in "
+        "no language of this server; set source", False,
+    ),
     (413, {}, "", "This is too large for the server. Translate it in parts.", False),
     (429, {"Retry-After": "30"}, "", "You have sent too many requests to this server. Retrying in 30 s.", True),
     (503, {}, "", "The server is busy. Retrying in 5 s.", True),
     (504, {}, "", "The translation took too long. Try again, or translate less at once.", True),
     (500, {}, "", "The server failed. Try again, and contact its operator if the problem persists.", True),
-]
+]  # fmt: skip
 """Cases: status, headers, error, message on the page, and whether the page offers a retry."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +24,7 @@ from nmt.layout import RunDir
 from nmt.process import Stop
 from nmt.runs.checkpoint import load_optimizer, load_weights
 from nmt.runs.state import load_state, saved_steps
+from waiting import until
 
 pytestmark = pytest.mark.usefixtures("no_coverage")
 
@@ -116,11 +117,10 @@ def test_signal_saves_and_resumed_run_has_equal_bits(data, plain, tmp_path, name
 @pytest.mark.usefixtures("quick")
 def test_interrupted_validation_is_repeated(data, whole, tmp_path, capsys):
     config, run = settings(data), RunDir(tmp_path / "run")
-    stop("training.validate.cross_entropy", 1, config, data, run.path)
-    assert load_state(run.step(3)).last_check == 0
-    assert " valid " not in capsys.readouterr().err and not run.selected.exists()
-    stop("training.validate.cross_entropy", 1, config, data, run.path)  # again, in the one that is made up for
-    assert load_state(run.step(3)).last_check == 0
+    for _ in range(2):  # again, in the one that is made up for
+        stop("training.validate.cross_entropy", 1, config, data, run.path)
+        assert load_state(run.step(3)).last_check == 0 and not run.selected.exists()
+        assert " valid " not in capsys.readouterr().err
     live(config, data, run.path)
     assert kept(run.path) == kept(whole)
 
@@ -154,19 +154,18 @@ def test_second_signal_ends_immediately(data, whole, tmp_path, capsys, name, fir
 @pytest.mark.usefixtures("quick")
 def test_stopped_command_names_resume_command(data, tmp_path, nmt):
     (tmp_path / "config.yaml").write_text(dump_config(settings(data)), encoding="utf-8")
-    arguments = ("train", "--config", tmp_path / "config.yaml", "--data", data, "--run", tmp_path / "run")
+    new = ("train", "--config", tmp_path / "config.yaml", "--data", data, "--run", tmp_path / "run")
     line = f"nmt: stopped at step 1 by {{}}; nmt train --resume --run {tmp_path / 'run'} continues from there"
-    with pytest.MonkeyPatch.context() as patch:
-        before_call(patch, "training.loop.train_step", 1, lambda: send(signal.SIGINT))
-        stopped = nmt(*arguments)
-    assert (stopped.status, stopped.err.splitlines()[-1]) == (75, line.format("SIGINT"))
-    again = nmt("train", "--resume", "--run", tmp_path / "run", "--stop-after", "0")
-    assert (again.status, again.err.splitlines()[-1]) == (75, line.format("--stop-after 0"))
-    with pytest.MonkeyPatch.context() as patch:
-        before_call(patch, "training.loop.train_step", 1, lambda: send(signal.SIGINT, signal.SIGINT))
-        interrupted = nmt("train", "--resume", "--run", tmp_path / "run")
-    assert (interrupted.status, interrupted.err.splitlines()[-1]) == (130, "nmt: interrupted")
-    assert "Traceback" not in stopped.err + again.err + interrupted.err
+    resume = ("train", "--resume", "--run", tmp_path / "run")
+    for arguments, signals, status, last in (
+        (new, [signal.SIGINT], 75, line.format("SIGINT")),
+        ((*resume, "--stop-after", "0"), [], 75, line.format("--stop-after 0")),
+        (resume, [signal.SIGINT] * 2, 130, "nmt: interrupted"),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            before_call(patch, "training.loop.train_step", 1, functools.partial(send, *signals))
+            ended = nmt(*arguments)
+        assert (ended.status, ended.err.splitlines()[-1], "Traceback" in ended.err) == (status, last, False)
 
 
 def test_sigterm_to_command_line_saves(data, tmp_path):
@@ -174,23 +173,18 @@ def test_sigterm_to_command_line_saves(data, tmp_path):
     config = settings(data, max_steps=100_000)
     (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
     run = RunDir(tmp_path / "run")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "nmt", "train", "--config", "config.yaml", "--data", data, "--run", "run"],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        while not saved_steps(run):
-            assert child.poll() is None
-            time.sleep(0.05)
-        child.send_signal(signal.SIGTERM)
-        _, err = child.communicate(timeout=60)
-    finally:
-        child.kill()
+    command = [sys.executable, "-m", "nmt", "train", "--config", "config.yaml", "--data", data, "--run", "run"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            until(lambda: saved_steps(run) or child.poll() is not None)
+            child.send_signal(signal.SIGTERM)
+            _, err = child.communicate(timeout=60)
+        finally:
+            child.kill()
     step = saved_steps(run)[-1]
     assert child.returncode == 75
     assert err.endswith(f"nmt: stopped at step {step} by SIGTERM; nmt train --resume --run run continues from there\n")
-    resumed = config.model_copy(update={"training": config.training.model_copy(update={"max_steps": step + 1})})
-    fit(resumed, data, run.path, resume=True)
+    fit(settings(data, max_steps=step + 1), data, run.path, resume=True)
     assert saved_steps(run)[-1] == step + 1
 
 
@@ -219,6 +213,3 @@ def test_stop_at_stops_after_the_validation_of_the_step(data, whole, tmp_path):
         assert saved_steps(run)[-1] == 3 and load_state(run.step(3)).last_check == 3
     fit(config, data, run.path, resume=True, stop=Stop(at_step=6))  # the end of the run
     assert at_the_end(run.path) == at_the_end(whole)
-
-
-# --- TensorBoard --------------------------------------------------------------------------------

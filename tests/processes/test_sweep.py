@@ -87,13 +87,8 @@ class Here:
         return self.returncode
 
 
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train and prepare in this process."""
-    run_here(monkeypatch)
-
-
 def run_here(patch: pytest.MonkeyPatch) -> None:
+    """Train and prepare in this process."""
     patch.setattr("nmt.recipes.sweep.subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": Here}))
 
 
@@ -151,9 +146,8 @@ def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
     ):
         assert name_of(parse_grid([f"{key}={value},c" for key, value in grid.items()]), grid) == name
     odd = ["../../etc", "/", "a b", "a_b", "a\tb", "x" * 300, "x" * 301, "ü", "é", "[a, b]", "'a'", '"a"', "~", "$HOME"]
-    names = [name_of(labelled("dir"), {"section.dir": value}) for value in odd]
-    assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"dir=[A-Za-z0-9_.+-]+", name) for name in names)
+    names = {name_of(labelled("dir"), {"section.dir": value}) for value in odd}
+    assert len(names) == len(odd) and all(re.fullmatch(r"dir=[A-Za-z0-9_.+-]+", name) for name in names)
     many = labelled(*(f"key_{i}" for i in range(40)))
     values = {axis.key: "0.123456" for axis in many}
     long = [name_of(many, values | {many[-1].key: last}) for last in "12"]
@@ -171,6 +165,7 @@ def test_run_names_are_distinct_and_safe_on_any_file_system() -> None:
         (["--grid", "model.n_heads=2,3", "--grid", "training.seed=1,2"], [
             "n_heads=3,seed=1 and 1 more: --grid model.n_heads: 3 does not divide d_model",
         ]),
+        ([], ["golden.yaml: has no grid"]),
         (["--grid", "seed", "--grid", "seed=1,2"], ["--grid seed: write it as", "--grid seed=1,2: write it as"]),
         (["--grid", "training.seed="], ["--grid training.seed=: has no value"]),
         (["--grid", "training.seed=1,,2"], ["--grid training.seed=1,,2: not values separated by commas"]),
@@ -455,12 +450,9 @@ def test_keys_of_a_study_get_no_advice_on_those_of_a_config() -> None:
     assert [nearest(key, Study) for key in ("lr", "devices")] == ["", ""]
 
 
-def test_config_without_grid_and_settings_beside_a_study_are_rejected(
-    nmt: Command, calls: Callable[[], list[str]]
-) -> None:
-    check_refused(nmt("sweep", "golden.yaml"), ["golden.yaml: has no grid"], calls)
-    of_study = nmt("sweep", write_study(), "--set", "training.seed=1")
-    check_refused(of_study, ["--set training.seed=1: a study has all settings in its file"], calls)
+def test_settings_beside_a_study_are_rejected(nmt: Command, calls: Callable[[], list[str]]) -> None:
+    result = nmt("sweep", write_study(), "--set", "training.seed=1")
+    check_refused(result, ["--set training.seed=1: a study has all settings in its file"], calls)
 
 
 def test_values_of_a_study_are_read_as_in_a_config() -> None:
@@ -469,8 +461,8 @@ def test_values_of_a_study_are_read_as_in_a_config() -> None:
         "training.freeze": [[], ["encoder", "decoder"]],
         "a.b": ["1", "a, b", None],
     }
-    study = write_study(grid=grid, halving=None, set={"search.tags": {"a": "no"}, "training.peak_lr": 3e-4})
-    request = SweepOptions.of_study(study)
+    changes = {"search.tags": {"a": "no"}, "training.peak_lr": 3e-4}
+    request = SweepOptions.of_study(write_study(grid=grid, halving=None, set=changes))
     assert request.grid == [
         "data.direction=no-en,en-no",
         'training.freeze=[],["encoder", "decoder"]',
@@ -551,26 +543,18 @@ def test_runs_with_other_text_settings_have_their_own_data_directories(
     nmt: Command, tiny: Path, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STATUS", "0")
-    grid = [
-        "--grid",
-        "training.seed=1,2",
-        "--grid",
-        "tokenizer.vocab_size=310,320",
-        "--grid",
-        "data.direction=aa-bb,bb-aa",
-    ]
-    result = nmt("sweep", tiny, *grid)
+    grid = ("training.seed=1,2", "tokenizer.vocab_size=310,320", "data.direction=aa-bb,bb-aa")
+    result = nmt("sweep", tiny, *(word for axis in grid for word in ("--grid", axis)))
     made = [re.sub(".*prepare --config .* --data ", "", line) for line in calls() if " prepare " in line]
     ours = "runs/sweep-tiny/data/vocab_size="
-    assert [path.removeprefix(ours) for path in made] == ["310,direction=aa-bb", "320,direction=aa-bb"]
+    assert made == [f"{ours}310,direction=aa-bb", f"{ours}320,direction=aa-bb"]
     used = {line.partition("--run runs/sweep-tiny/")[2] for line in calls() if " train " in line}
-    assert len(used) == 8
-    assert f"seed=2,vocab_size=320,direction=bb-aa --data {ours}320,direction=aa-bb" in used
+    assert used == {
+        f"seed={seed},vocab_size={size},direction={direction} --data {ours}{size},direction=aa-bb"
+        for seed in (1, 2) for size in (310, 320) for direction in ("aa-bb", "bb-aa")
+    }  # fmt: skip
     # the program has trained nothing, and ended well all the same
-    assert (
-        result.status,
-        "8 of 8 runs are not finished; run the same command again to continue" in result.err,
-    ) == (75, True)
+    assert result.status == 75 and "8 of 8 runs are not finished; run the same command again to continue" in result.err
 
 
 @pytest.mark.parametrize("axis", ["data.temperature=1,5", "data.temperature=5", "data.train.0.weight=1,5"])
@@ -582,19 +566,10 @@ def test_runs_with_other_shares_of_corpora_have_the_data_directory_of_the_config
 # --- real runs -----------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("here", "quick")
-def test_failed_run_does_not_stop_other_runs(nmt: Command, tiny: Path) -> None:
-    arguments = [
-        "sweep",
-        tiny,
-        "--grid",
-        "data.max_pieces=1,100",
-        "--grid",
-        "search.lm=nowhere,null",
-        "--dir",
-        "s",
-    ]
-    result = nmt(*arguments)
+@pytest.mark.usefixtures("quick")
+def test_failed_run_does_not_stop_other_runs(nmt: Command, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_here(monkeypatch)
+    result = nmt("sweep", tiny, "--grid", "data.max_pieces=1,100", "--grid", "search.lm=nowhere,null", "--dir", "s")
     assert result.status == 1, result.err
     rows = tsv("s")
     assert next(iter(rows)) == "max_pieces=100,lm=null"

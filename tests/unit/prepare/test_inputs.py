@@ -14,7 +14,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
+from unittest.mock import Mock
 
 import pytest
 
@@ -192,19 +192,14 @@ def test_archives_are_read_like_folders(tmp_path: Path, name: str) -> None:
 
 
 def test_forked_process_reopens_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[Path] = []
-
-    def open_tar(path: Path) -> IO[bytes]:
-        opened.append(path)
-        return path.open("rb")
-
     rows = [os.urandom(100_000) for _ in range(3)]
     write(tmp_path, {"a.tar.gz": gzip.compress(tarred({f"{n}.tsv": row for n, row in enumerate(rows)}))})
     first, second, third = find_inputs(TrainPath(path="a.tar.gz"), tmp_path)
     assert read(first) == rows[0]
-    monkeypatch.setattr(tar_archive, "open_regular", open_tar)
+    opening = Mock(side_effect=lambda path: path.open("rb"))
+    monkeypatch.setattr(tar_archive, "open_regular", opening)
     monkeypatch.setattr("os.getpid", lambda: 0)  # as in the child
-    assert [read(second), read(third)] == rows[1:] and len(opened) == 1
+    assert [read(second), read(third)] == rows[1:] and opening.call_count == 1
 
 
 @each

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sentencepiece
@@ -137,19 +138,16 @@ def test_directory_with_foreign_files_raises(name: str, tmp_path: Path, monkeypa
     check_replaceable(DataDir(Path("data")))
 
 
-def test_foreign_files_are_not_replaced(tmp_path: Path) -> None:
-    place = Folder(tmp_path)
-    place.data.mkdir()
-    (place.data / "thesis.txt").write_text("years of work")
-    assert "data: contains thesis.txt, which prepare did not write, so it is not replaced" in place.refused()
-    assert (place.data / "thesis.txt").read_text() == "years of work"
-    (place.data / "thesis.txt").unlink()
-    place.prepare()
-    (place.data / "notes").mkdir()
-    (place.data / "notes" / "a.txt").write_text("mine")
-    assert "data: contains notes/a.txt, which prepare did not write" in place.refused(data__max_chars=50)
-    assert (place.data / "notes" / "a.txt").exists()
-    shutil.rmtree(place.data)
+def test_foreign_files_are_not_replaced(tmp_path: Path, prepared_once: Folder) -> None:
+    place, other = Folder(tmp_path), prepared_once.content()
+    for content in ({"thesis.txt": b"years of work"}, {**other, "notes/a.txt": b"mine"}):
+        for name, data in content.items():
+            (place.data / name).parent.mkdir(parents=True, exist_ok=True)
+            (place.data / name).write_bytes(data)
+        foreign = [*content][-1]
+        said = f"data: contains {foreign}, which prepare did not write, so it is not replaced"
+        assert said in place.refused(data__max_chars=50) and place.content() == content
+        shutil.rmtree(place.data)
     place.data.write_text("")
     assert "data: is a file, not a data directory" in place.refused()
 
@@ -170,11 +168,7 @@ def test_interrupted_prepare_leaves_no_files(
     tmp_path: Path, prepared_once: Folder, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
 ) -> None:
     place = Folder(tmp_path)
-
-    def interrupt(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(module, step, interrupt)
+    monkeypatch.setattr(module, step, Mock(side_effect=error))
     with pytest.raises(error):
         place.prepare()
     assert place.left() == set()

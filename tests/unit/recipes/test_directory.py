@@ -1,10 +1,12 @@
-"""Tests of the directory of a recipe."""
+"""Tests of the directory of a recipe, and of the commands that it runs."""
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +14,7 @@ from nmt.console import say_once
 from nmt.errors import CheckpointError
 from nmt.files.write import Lock
 from nmt.layout import RunDir
+from nmt.recipes import directory
 from nmt.recipes.directory import RecipeDir, run_config
 from nmt.runs.info import Selected, write_selected
 from nmt.runs.model import ModelRef, open_saved
@@ -61,3 +64,16 @@ def test_text_is_read_lazily_while_translating(monkeypatch: pytest.MonkeyPatch) 
     recipe = RecipeDir(Path("out"), {}, ModelRef())
     recipe.write("all", rows(), 100, translate, lambda path: {"lines": len(lines_of(path))})
     assert lines_of(Path("out/all")) == [f"t{number}" for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(0, ""), (2, ""), (75, "nmt: stopped; run the same command again to continue\n")]
+)
+def test_stopped_recipe_prints_resume_command(
+    status: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait_for = Mock(return_value=status)
+    monkeypatch.setattr(directory, "wait_for", wait_for)
+    assert directory.run_nmt(["train", "--resume"]) == status
+    wait_for.assert_called_once_with([sys.executable, "-m", "nmt", "train", "--resume"])
+    assert capsys.readouterr().err == message

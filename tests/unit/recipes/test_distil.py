@@ -147,6 +147,7 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     done = nmt(*options, "--test-src", "held.aa", "--test-ref", "held.bb", "--train")
     assert done.status == 0, done.err
     assert "nmt prepare --config out/config.yaml\n" in done.out, "with a tokenizer of its own"
+    assert "all 41 lines are already translated" in nmt(*options).err
     expected = Translator.load(teacher).translate_lines(lines_of(Path("mono.aa")))
     assert lines_of(Path("out/distilled.bb")) == [best.text if best.finished else "" for best, *_ in expected]
     run = load_config("out/config.yaml").run_directory
@@ -170,22 +171,6 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     monkeypatch.setattr(distil, "engine_for", Mock(side_effect=CheckpointError("inexact")))
     assert table(config.search)[1:] == ["teacher", "student"]
     assert "inexact" in capsys.readouterr().err
-
-
-def test_interrupted_distillation_of_monolingual_text_continues(
-    folder: Path, nmt: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "CHUNK", 20)
-    options = few(folder, folder / "run")
-    assert nmt(*options).status == 0
-    whole = Path("out/distilled.bb").read_bytes()
-    shutil.rmtree("out")
-    with monkeypatch.context() as patch:
-        interrupt_after(2, patch)
-        assert nmt(*options).status == 130
-    assert not Path("out/distilled.bb").exists()
-    assert nmt(*options).status == 0
-    assert Path("out/distilled.bb").read_bytes() == whole
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.parse import urlencode
 
 import pytest
@@ -75,6 +76,8 @@ def test_fields_are_read_from_json_or_else_from_query_and_form(client: Client) -
     assert client.ask(f"/translate?{urlencode({'q': 'a'})}", form=languages | {"q": "b"}).json == {
         "translatedText": "de>en: a"
     }
+    in_form = client.ask("/translate", form=languages | {"q": ["a", "b"]})
+    assert in_form.json == {"translatedText": ["de>en: a", "de>en: b"]}
     assert client.ask("/translate?target=fr", raw=multipart(('name="q"', b"a")), content_type=FORM).status == 400
     in_json = client.ask("/translate?q=a&target=fr&alternatives=2", {"q": "b", **languages})
     assert in_json.json == {"translatedText": "de>en: b"}
@@ -130,11 +133,6 @@ def test_text_is_translated(
     assert translate(client, **fields).json == expected
 
 
-def test_list_in_form_returns_list(client: Client) -> None:
-    form = {"q": ["a", "b"], "source": "de", "target": "en"}
-    assert client.ask("/translate", form=form).json == {"translatedText": ["de>en: a", "de>en: b"]}
-
-
 GERMAN = "Der Hund schläft heute im Garten, und die Katze auch."
 ENGLISH = "The children are playing football behind the school."
 SPANISH = "Los niños juegan al fútbol en el parque detrás de la escuela."
@@ -148,10 +146,7 @@ def test_language_of_each_text_is_detected(client: Client) -> None:
     expected = [f"de>en: {GERMAN}", ENGLISH, f"de>en: {GERMAN}"]
     answer = translate(client, q=texts, source="auto").json
     assert answer["translatedText"] == expected
-    assert [detected["language"] for detected in answer["detectedLanguage"]] == languages
-    assert (
-        translate(client, q=texts, source="auto", format="html").json["detectedLanguage"] == answer["detectedLanguage"]
-    )
+    assert detected(client, texts) == detected(client, texts, format="html") == languages
     answer = own(client, text=texts, source="auto").json
     assert [found["text"] for found in answer["translations"]] == expected
     assert [found["detected"]["language"] for found in answer["translations"]] == languages
@@ -160,34 +155,59 @@ def test_language_of_each_text_is_detected(client: Client) -> None:
     assert confidences[0] == max(confidences) and 90 < answer["detected"]["confidence"] <= 100
 
 
-def test_language_of_short_text_is_that_of_the_texts_beside_it(client: Client) -> None:
-    for text, others, language in ("Name", [GERMAN, GERMAN], "de"), ("Name", [ENGLISH, ENGLISH], "en"):
-        for texts in ([text, *others], [*others, text]):
-            found = translate(client, q=texts, source="auto").json["detectedLanguage"]
-            assert [detected["language"] for detected in found] == [language] * 3
+def detected(client: Client, texts: list[str], **fields: object) -> list[str]:
+    """Return the languages that are recognized in texts."""
+    answer = translate(client, q=texts, source="auto", **fields).json
+    return [found["language"] for found in answer["detectedLanguage"]]
+
+
+SHORT = "The children are playing outside today."
+
+
+@pytest.mark.parametrize(
+    ("texts", "languages"),
+    [
+        pytest.param(["Name", GERMAN, GERMAN], ["de"] * 3, id="before German"),
+        pytest.param([GERMAN, GERMAN, "Name"], ["de"] * 3, id="after German"),
+        pytest.param(["Name", ENGLISH, ENGLISH], ["en"] * 3, id="before English"),
+        pytest.param([ENGLISH, ENGLISH, "Name"], ["en"] * 3, id="after English"),
+        pytest.param([GERMAN * 20, SHORT, ENGLISH, ENGLISH], ["de", "en", "en", "en"], id="after a long one"),
+    ],
+)
+def test_language_of_short_text_is_that_of_the_texts_beside_it(texts: list[str], languages: list[str]) -> None:
+    with serving(Service(Models([MadeUp("de", "en")]), Limits())) as client:
+        assert detected(client, texts) == languages
 
 
 @pytest.mark.usefixtures("no_child")
-def test_document_has_one_language(client: Client) -> None:
-    content = f"{GERMAN}\n{GERMAN}\n{ENGLISH}\n"
-    url = upload(client, b"auto", b"en", 'name="file"; filename="a.txt"', content.encode()).json["translatedFileUrl"]
-    found = client.ask(url.removeprefix(f"http://127.0.0.1:{client.port}")).body.decode()
-    assert found == f"de>en: {GERMAN}\nde>en: {GERMAN}\nde>en: {ENGLISH}\n"
-
-
-@pytest.mark.parametrize("source", [b"auto", b"de"])
-def test_text_of_document_in_another_language_stays(client: Client, source: bytes) -> None:
-    page = f'<p>{GERMAN}</p><p lang="es">{SPANISH}</p>'
-    answer = upload(client, source, b"en", 'name="file"; filename="a.html"', page.encode()).json
-    found = client.ask(answer["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}")).body.decode()
-    assert found == page.replace(GERMAN, f"de&gt;en: {GERMAN}") and answer["notes"] == []
-    answer = translate(client, q=page, source=source.decode(), format="html").json
-    assert answer["translatedText"] == found
-
-
-def test_answer_notes_that_a_document_has_nothing_to_translate(client: Client) -> None:
-    answer = upload(client, b"de", b"en", 'name="file"; filename="a.html"', b'<p lang="fr">Le chien.</p>')
-    assert answer.status == 200 and len(answer.json["notes"]) == 1
+@pytest.mark.parametrize(
+    ("source", "name", "content", "expected", "n_notes"),
+    [
+        pytest.param(
+            b"auto", "a.txt", f"{GERMAN}\n{GERMAN}\n{ENGLISH}\n",
+            f"de>en: {GERMAN}\nde>en: {GERMAN}\nde>en: {ENGLISH}\n", 0, id="one language for all lines",
+        ),
+        *(
+            pytest.param(
+                source, "a.html", f'<p>{GERMAN}</p><p lang="es">{SPANISH}</p>',
+                f'<p>de&gt;en: {GERMAN}</p><p lang="es">{SPANISH}</p>', 0, id=f"another language, {source.decode()}",
+            )
+            for source in (b"auto", b"de")
+        ),
+        pytest.param(
+            b"de", "a.html", '<p lang="fr">Le chien.</p>', '<p lang="fr">Le chien.</p>', 1, id="nothing to translate"
+        ),
+    ],
+)  # fmt: skip
+def test_text_of_document_in_another_language_stays(
+    client: Client, source: bytes, name: str, content: str, expected: str, n_notes: int
+) -> None:
+    answer = upload(client, source, b"en", f'name="file"; filename="{name}"', content.encode()).json
+    found = client.ask(answer["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}"))
+    assert (found.body.decode(), len(answer["notes"])) == (expected, n_notes)
+    if name == "a.html":
+        answer = translate(client, q=content, source=source.decode(), format="html").json
+        assert answer["translatedText"] == expected
 
 
 @pytest.mark.parametrize("text", [SPANISH, SORANI, "これは新しい本です。"])
@@ -223,8 +243,8 @@ def test_language_is_detected_by_script() -> None:
             )
             assert client.ask("/detect", {"q": text}).json[0]["language"] == language
         assert client.ask("/detect", {"q": "ދިވެހި ބަސް"}).json[0]["confidence"] == 100
-        found = translate(client, q=[GERMAN, "<b>你好</b>", "Name", GERMAN], source="auto").json["detectedLanguage"]
-        assert [detected["language"] for detected in found] == ["deu_Latn", "zho_Hans", "deu_Latn", "deu_Latn"]
+        languages = ["deu_Latn", "zho_Hans", "deu_Latn", "deu_Latn"]
+        assert detected(client, [GERMAN, "<b>你好</b>", "Name", GERMAN]) == languages
         assert translate(client, q=PERSIAN, source="auto").status == 400
         assert translate(client, q=SORANI, source="ckb_Arab").json["translatedText"] == f"ckb>en: {SORANI}"
 
@@ -250,14 +270,6 @@ def test_long_text_in_a_language_without_a_route_is_rejected() -> None:
             ):
                 assert answer.status == 400 and "into de" in answer.json["error"]
         assert upload(client, b"auto", b"de", 'name="file"; filename="a.txt"', FRENCH.encode()).status == 400
-
-
-def test_short_text_after_a_long_one_is_considered() -> None:
-    short = "The children are playing outside today."
-    texts = [GERMAN * 20, short, ENGLISH, ENGLISH]
-    with serving(Service(Models([MadeUp("de", "en")]), Limits())) as client:
-        found = translate(client, q=texts, source="auto").json["detectedLanguage"]
-    assert [detected["language"] for detected in found] == ["de", "en", "en", "en"]
 
 
 def test_text_of_several_scripts_is_not_rejected() -> None:
@@ -512,8 +524,7 @@ def test_v1_translates_empty_text_and_list(client: Client, source: str) -> None:
 )
 def test_v1_errors_do_not_quote_text(client: Client, fields: dict[str, object], said: str) -> None:
     answer = own(client, **fields)
-    assert answer.status == 400 and said in answer.json["error"], answer.body
-    assert "secret" not in answer.json["error"]
+    assert answer.status == 400 and said in answer.json["error"] and "secret" not in answer.json["error"], answer.body
 
 
 @pytest.mark.parametrize(
@@ -753,10 +764,7 @@ def test_slow_translation_times_out(directions: list[MadeUp], gate: threading.Ev
 def test_internal_error_returns_500(
     client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise KeyError("Geheimnis")
-
-    monkeypatch.setattr(handlers, "check_size", fails)
+    monkeypatch.setattr(handlers, "check_size", Mock(side_effect=KeyError("Geheimnis")))
     answer = translate(client, q="a")
     assert answer.status == 500 and answer.json == {"error": "Internal error"}
     said = capsys.readouterr().err

@@ -261,18 +261,13 @@ def test_memory_of_server_is_used_unless_refused(run: Path, tmp_path: Path) -> N
     service.close()
 
 
-def test_memory_without_languages_of_server_is_refused(run: Path, tmp_path: Path) -> None:
-    other = tmp_path / "a.tmx"
-    other.write_text("<tmx><body><tu><tuv xml:lang='fr'><seg>a</seg></tuv></tu></body></tmx>", encoding="utf-8")
-    with pytest.raises(DataError, match="no segments from de into en"):
-        load_models([run], "native", False, SEARCH, tm=[str(other)])
-
-
 def test_invalid_startup_options_raise(run: Path, tmp_path: Path, direction: Translator) -> None:
-    other = replace(direction, run=Path("other"))
+    other, memory = replace(direction, run=Path("other")), tmp_path / "a.tmx"
+    memory.write_text("<tmx><body><tu><tuv xml:lang='fr'><seg>a</seg></tuv></tu></body></tmx>", encoding="utf-8")
     for start, message in (
         (partial(Models, [direction, other]), "both translate de-en; specify only one"),
         (partial(load_models, [run, run.parent / "." / run.name], "native", False, ()), "are the same"),
+        (partial(load_models, [run], "native", False, SEARCH, tm=[str(memory)]), "no segments from de into en"),
         (partial(load_direction, run, "native", True, ()), "int8"),
         (partial(load_direction, run, "native", False, ["training.seed=1"]), "only search"),
         (partial(load_direction, run, "native", False, [f"search.lm={tmp_path / 'none'}"]), "none"),

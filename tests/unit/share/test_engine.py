@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -76,23 +76,16 @@ def test_beam_search_finds_native_n_best(quiet: Pair, search: dict[str, object],
 
 def test_engine_stops_before_next_batch(plain: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    [_, other], calls = plain, []
-    engine = other.searcher  # type: ignore[attr-defined]
-    real = engine._model
-
-    def translate_batch(source: list[list[str]], *args: object, **options: object) -> object:
-        calls.append(len(source))
-        return real.translate_batch(source, *args, **options)
-
-    monkeypatch.setattr(
-        engine, "_model", SimpleNamespace(translate_batch=translate_batch, score_batch=real.score_batch)
-    )
+    other = plain[1]
+    model = Mock(wraps=other.searcher._model)  # type: ignore[attr-defined]
+    monkeypatch.setattr(other.searcher, "_model", model)
+    batches = model.translate_batch.call_args_list
     search = SearchConfig(beam=2, **at_most(4), batch_tokens=1)  # at the limit each batch is translated again
     for most in (1, 2, 3):
-        calls.clear()
+        batches.clear()
         with pytest.raises(SearchStopped):
-            list(other.translate_window(LINES[:6], Options(search), should_stop=lambda most=most: len(calls) >= most))
-        assert calls == [1] * most
+            list(other.translate_window(LINES[:6], Options(search), should_stop=lambda most=most: len(batches) >= most))
+        assert [len(batch.args[0]) for batch in batches] == [1] * most
     found = other.translate_window(LINES[:6], Options(search), should_stop=lambda: False)
     assert list(found) == list(other.translate_window(LINES[:6], Options(search)))
 

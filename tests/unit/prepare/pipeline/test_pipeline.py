@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -90,7 +93,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     with pytest.MonkeyPatch.context() as patch:
         place = place_in(tmp_path_factory.mktemp("stopped"), patch)
         patch.setattr(write, "KEPT_AFTER", 0.0)
-        patch.setattr("nmt.prepare.pipeline.encode.encode_parts", interrupt)
+        patch.setattr("nmt.prepare.pipeline.encode.encode_parts", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             place.prepare(sizes=SMALL, **SETTINGS)
     assert place.left() == {".data.work"}
@@ -98,12 +101,19 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     return place
 
 
+@pytest.fixture
+def interrupted(stopped: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """Return the folder as its preparation was stopped; elsewhere what it left would not be reused."""
+    monkeypatch.chdir(stopped.folder)
+    shutil.rmtree(stopped.data, ignore_errors=True)
+    shutil.copytree(stopped.folder / "kept", stopped.folder / ".data.work")
+    return copy(stopped)
+
+
 def pairs_of(place: Folder, split: str) -> list[tuple[str, str]]:
-    corpus = place.corpus()
-    texts = [
-        corpus.directory.text(split, language).read_text(encoding="utf-8").split("\n")[:-1] for language in ("de", "en")
-    ]
-    return list(zip(*texts, strict=True))
+    directory = place.corpus().directory
+    texts = (directory.text(split, language).read_text(encoding="utf-8") for language in ("de", "en"))
+    return list(zip(*(text.split("\n")[:-1] for text in texts), strict=True))
 
 
 @pytest.mark.parametrize("sizes", [SMALL, Sizes(part_pairs=100, bucket_pairs=1000)])
@@ -117,35 +127,29 @@ def test_result_does_not_depend_on_part_size(place: Folder, whole: Folder, sizes
 
 
 def test_large_training_set_is_sharded(whole: Folder, in_shards: Folder) -> None:
-    expected, place = Counter(pairs_of(whole, "train")), in_shards
-    manifest = place.manifest()
-    shards = manifest["splits"]["train"]["shards"]
-    sizes = Counter[str]()
-    found = Counter[tuple[str, str]]()
-    orders = []
-    for shard in shards:
-        pairs = pairs_of(place, shard["name"])
+    expected, corpus = Counter(pairs_of(whole, "train")), in_shards.corpus()
+    manifest = in_shards.manifest()
+    train = manifest["splits"]["train"]
+    texts = {shard["name"]: pairs_of(in_shards, shard["name"]) for shard in train["shards"]}
+    sizes, found = Counter[str](), Counter[tuple[str, str]]()
+    for shard, pairs in zip(train["shards"], texts.values(), strict=True):
         assert len(pairs) == shard["pairs"]
         sizes[shard["source"]] += len(pairs)
         found.update(pairs * (2 if shard["source"] == "train.1" else 1))  # it is repeated
-        orders.append([TRAIN.index(pair) for pair in pairs if pair in TRAIN])
-    assert found == expected
-    assert manifest["format"] == 2
-    assert manifest["splits"]["train"]["pairs"] == sum(expected.values())
-    assert manifest["splits"]["train"]["text"] == whole.manifest()["splits"]["train"]["text"]
+    assert found == expected and train["pairs"] == expected.total()
+    assert (manifest["format"], train["text"]) == (2, whole.manifest()["splits"]["train"]["text"])
     assert sizes == {key: manifest["sources"][key]["kept"] for key in sizes}
-    assert [shard["name"] for shard in shards][:3] == ["train.0-00000", "train.0-00001", "train.0-00002"]
-    assert all(order != sorted(order) for order in orders[:3])
-    corpus = place.corpus()
+    assert [*texts][:3] == ["train.0-00000", "train.0-00001", "train.0-00002"]
+    for pairs in [*texts.values()][:3]:
+        order = [TRAIN.index(pair) for pair in pairs if pair in TRAIN]
+        assert order != sorted(order)
     with pytest.raises(DataError, match=r"train is divided into shards, .* use another split, or a data directory"):
         corpus.in_one_file("train")
-    for language in ("de", "en"):
-        name = shards[1]["name"]
-        ids = np.load(corpus.directory.ids(name, language))
-        ends = np.load(corpus.directory.ends(name, language))
+    name = "train.0-00001"
+    for language, lines in zip(("de", "en"), zip(*texts[name], strict=True), strict=True):
+        ids, ends = (np.load(path(name, language)) for path in (corpus.directory.ids, corpus.directory.ends))
         assert (ids.dtype, ends.dtype) == (np.uint16, np.uint32)
-        lines = [corpus.tokenizers[language].decode(part) for part in np.split(ids, ends[:-1])]
-        assert lines == [pair[language == "en"] for pair in pairs_of(place, name)]
+        assert lines == tuple(corpus.tokenizers[language].decode(part) for part in np.split(ids, ends[:-1]))
 
 
 def test_shards_do_not_depend_on_part_size(place: Folder, in_shards: Folder) -> None:
@@ -204,23 +208,13 @@ def test_stopped_prepare_resumes(place: Folder, monkeypatch: pytest.MonkeyPatch,
     ],
     ids=str,
 )
-def test_damaged_parts_are_prepared_again(
-    stopped: Folder, whole: Folder, monkeypatch: pytest.MonkeyPatch, damaged: list[str]
-) -> None:
-    monkeypatch.chdir(stopped.folder)
-    shutil.rmtree(stopped.data, ignore_errors=True)
-    work = shutil.copytree(stopped.folder / "kept", stopped.folder / ".data.work")  # elsewhere it would not be reused
+def test_damaged_parts_are_prepared_again(interrupted: Folder, whole: Folder, damaged: list[str]) -> None:
     for name in damaged:
-        with (work / name).open("r+b") as file:
-            file.truncate(5)
+        os.truncate(interrupted.folder / ".data.work" / name, 5)
     engine = Counting()
-    prepare(stopped.config(**SETTINGS), stopped.data, echo=stopped.said.append, engine=engine, sizes=SMALL)
+    prepare(interrupted.config(**SETTINGS), interrupted.data, echo=interrupted.said.append, engine=engine, sizes=SMALL)
     assert engine.stages == {damaged[0].partition("/")[0], "encode", "join"}
-    assert stopped.content() == whole.content()
-
-
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+    assert interrupted.content() == whole.content()
 
 
 def test_results_of_other_files_or_settings_are_not_reused(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,12 +248,8 @@ class Counting:
             self.stages.add(tasks[0].name.partition("/")[0])
 
 
-def test_settings_unrelated_to_cleaning_do_not_repeat_it(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "KEPT_AFTER", 0.0)
-    with monkeypatch.context() as patch:
-        patch.setattr("nmt.prepare.pipeline.encode.encode_parts", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            place.prepare(sizes=SMALL, **SETTINGS)
+def test_settings_unrelated_to_cleaning_do_not_repeat_it(interrupted: Folder) -> None:
+    place = interrupted
     test = {"other": files("test") | {"name": "another name"}}
     changes = {**SETTINGS, "data__max_pieces": 200, "data__test": test, "tokenizer__vocab_size": 350}
     engine = Counting()
