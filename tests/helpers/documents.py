@@ -92,12 +92,6 @@ def reversed_upper(text: str) -> Translated:
     return Translated(written, aligned)
 
 
-def swapped_case(text: str) -> Translated:
-    """Translate by swapping the case of letters, aligned word by word."""
-    aligned = [(match.span(), match.span()) for match in re.finditer(r"\S+", text)]
-    return Translated("".join(c.swapcase() if len(c.swapcase()) == 1 else c for c in text), aligned)
-
-
 def same(document: Document) -> bytes:
     return document.translated([Translated(text) for text in document.texts])
 

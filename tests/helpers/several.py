@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -85,16 +84,6 @@ class Launch(Protocol):
     def wait(self, timeout: float) -> int | None: ...
 
     def kill(self) -> None: ...
-
-
-class Spawned(subprocess.Popen[bytes]):
-    """As people start it: a new interpreter for itself and for every worker, each of which imports everything."""
-
-    def __init__(self, folder: Path, arguments: list[str]) -> None:
-        self.stderr_file = folder / f"{uuid.uuid4().hex}.err"
-        command = [sys.executable, "-m", "torch.distributed.run", *arguments]
-        with self.stderr_file.open("wb") as errors:
-            super().__init__(command, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=errors)
 
 
 class Forked:
