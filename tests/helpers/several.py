@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable
 from multiprocessing import forkserver
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 import torch
@@ -72,23 +72,9 @@ main()
 """
 
 
-class Launch(Protocol):
-    """A call of `torchrun`, whose standard error goes into `stderr_file`."""
-
-    stderr_file: Path
-    pid: int
-    returncode: int | None
-
-    def poll(self) -> int | None: ...
-
-    def wait(self, timeout: float) -> int | None: ...
-
-    def kill(self) -> None: ...
-
-
 class Forked:
-    """The same program, but it and its workers are forked from a process that has imported everything, which saves
-    three quarters of the time; they are `quicken`ed, too."""
+    """`torchrun`, whose standard error goes into `stderr_file`. It and its workers are forked from a process that has
+    imported everything, which saves three quarters of the time; they are `quicken`ed, too."""
 
     def __init__(self, folder: Path, arguments: list[str]) -> None:
         start_forkserver()
@@ -122,9 +108,7 @@ def _torchrun(folder: Path, errors: Path, arguments: list[str]) -> None:
     run.main(arguments)
 
 
-def torchrun(
-    folder: Path, *arguments: str, restarts: int = 0, n: int = 2, script: str | None = None, how: type[Launch] = Forked
-) -> Launch:
+def torchrun(folder: Path, *arguments: str, restarts: int = 0, n: int = 2, script: str | None = None) -> Forked:
     """Run `nmt train` in `n` processes; `script` is the text of a program to run instead."""
     program = Path(nmt.__file__).with_name("__main__.py")
     if script is not None:
@@ -132,11 +116,11 @@ def torchrun(
         program.write_text(script, encoding="utf-8")
     options = ["--standalone", "--nproc-per-node", str(n), "--max-restarts", str(restarts)]
     options += ["--log-dir", str(folder / "torchelastic")]  # otherwise in /tmp, where it would stay
-    return how(folder, [*options, "--", str(program), "train", *arguments])
+    return Forked(folder, [*options, "--", str(program), "train", *arguments])
 
 
 def ended(
-    process: Launch,
+    process: Forked,
     when: Callable[[], bool] = lambda: True,
     whom: Callable[[int], int] | None = None,
     number: int = signal.SIGTERM,
