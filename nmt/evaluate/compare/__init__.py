@@ -93,6 +93,16 @@ class MetricResult:
     caution: str | None = None
     """Why the metric says little about these references; None if it says enough."""
 
+    @property
+    def scores(self) -> tuple[GroupScore, ...]:
+        """The score of each group."""
+        return tuple(entry.score for entry in self.entries)
+
+    @property
+    def differences(self) -> tuple[Difference | None, ...]:
+        """The difference of each group from the baseline; None for the baseline."""
+        return tuple(entry.difference for entry in self.entries)
+
 
 @dataclass(frozen=True)
 class Comparison:
