@@ -28,14 +28,15 @@ MAY_DIFFER: Sequence[tuple[bytes, bytes]] = [
     ),
     (rb"tokens_per_second [\d,.]+", b"tokens_per_second RATE"),
     (rb"[\d,.]+ (?:tok|tokens|lines|sentences|pairs|words|updates|tokens/s|it)/s", b"RATE"),
-    (rb"\b\d[\d,.]* ?(?:ms|s|min|h|seconds?|minutes?|hours?)\b", b"DURATION"),
+    (rb" *\b\d[\d,.]* ?(?:ms|s|min|h|seconds?|minutes?|hours?)\b", b" DURATION"),  # columns are as wide as they
+    (rb" +age\b", b" age"),
     (rb"\b\d+:\d\d\b", b"M:SS"),
     (rb"[\d,.]+ (?:GiB|MiB|GB|MB)(?= (?:are |is )?free)", b"SIZE"),
     (rb"(?<=http://127\.0\.0\.1:)\d+|(?<=http://localhost:)\d+", b"PORT"),
     (rb"\.py:\d+", b".py:LINE"),
     (rb", line \d+, in ", b", line LINE, in "),
     (
-        rb'(?<=id=")[a-z]?[0-9a-f]{10}(?=")|(?<=url\(#)[a-z]?[0-9a-f]{10}(?=\))|(?<=href="#)[a-z]?[0-9a-f]{10}(?=")',
+        rb'(?<=id=")[a-z]*[0-9a-f]{10}(?=")|(?<=url\(#)[a-z]*[0-9a-f]{10}(?=\))|(?<=href="#)[a-z]*[0-9a-f]{10}(?=")',
         b"ID",
     ),
     (rb"/tmp/tmp\w{8}\b", b"/tmp/TMP"),
