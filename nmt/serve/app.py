@@ -56,7 +56,8 @@ def make_app(
     """Return the ASGI application of a service.
 
     admission: by default, any client may use the service within its limits;
-    origins: other sites whose pages may use the server (CORS), such as https://example.org; hosts: see `Edge`.
+    origins: other sites whose pages may use the server (CORS), such as https://example.org;
+    hosts: names of the server besides the hosts of these sites, None for any.
     """
     admission = admission or Admission(service.limits)
     routes = _routes(service, admission)
@@ -71,7 +72,8 @@ def make_app(
         await asyncio.to_thread(service.close)
 
     paths = frozenset(route.path for route in routes)
-    middleware = [Middleware(Edge, metrics=service.metrics, paths=paths, origins=origins, hosts=hosts)]
+    known = None if hosts is None else {*hosts, *map(host_of, origins)}
+    middleware = [Middleware(Edge, metrics=service.metrics, paths=paths, origins=origins, hosts=known)]
     if origins:
         allowed = ["Authorization", "Content-Type", "X-API-Key"]
         middleware.append(
@@ -186,7 +188,7 @@ class Edge:
     origins: Collection[str]
     """Sites that may use the server."""
     hosts: Collection[str] | None
-    """The names of the server besides the names of these sites; None for any."""
+    """The names of the server, with the hosts of these sites; None for any."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -231,7 +233,7 @@ class Edge:
         if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another end of the body
             close = {"Connection": "close"}
             return Refusal(400, "Invalid request: both Content-Length and Transfer-Encoding are given", close)
-        if self.hosts is not None and host not in {*self.hosts, *map(host_of, self.origins)}:
+        if self.hosts is not None and host not in self.hosts:
             return Refusal(421, "Misdirected request: unknown host name; nmt serve --origin adds one")
         is_site = origin.startswith(("http://", "https://", "null"))  # browser extensions have other origins
         if scope["method"] == "POST" and is_site and origin not in self.origins and host_of(origin) != host:

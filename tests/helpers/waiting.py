@@ -20,8 +20,8 @@ def until(condition: Callable[[], object], seconds: float = 120) -> None:
 def cpu_time_limit(seconds: float = 60) -> Iterator[None]:
     """Stop code that takes far longer than it ever should, as quadratic code does with long input.
 
-    The limit is a hundred times the usual: coverage and a busy machine slow code down, and no test depends on
-    how fast a machine is.
+    Coverage and a busy machine take several times the usual, so the limit is at least ten times as much; and less than
+    quadratic code takes, or the test could not fail.
     """
 
     def stop(*_: object) -> None:

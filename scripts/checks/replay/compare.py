@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import gzip
+import hashlib
 import io
 import json
 import re
@@ -28,15 +29,16 @@ MAY_DIFFER: Sequence[tuple[bytes, bytes]] = [
     ),
     (rb"tokens_per_second [\d,.]+", b"tokens_per_second RATE"),
     (rb"[\d,.]+ (?:tok|tokens|lines|sentences|pairs|words|updates|tokens/s|it)/s", b"RATE"),
-    (rb" *\b\d[\d,.]* ?(?:ms|s|min|h|seconds?|minutes?|hours?)\b", b" DURATION"),  # columns are as wide as they
-    (rb" +age\b", b" age"),
+    # columns, which two spaces or more divide, are as wide as the durations in them
+    (rb"(?: {2,})?\b\d[\d,.]* ?(?:ms|s|min|h|seconds?|minutes?|hours?)\b", b"DURATION"),
+    (rb"(?<=  trained) +age\b", b" age"),
     (rb"\b\d+:\d\d\b", b"M:SS"),
     (rb"[\d,.]+ (?:GiB|MiB|GB|MB)(?= (?:are |is )?free)", b"SIZE"),
     (rb"(?<=http://127\.0\.0\.1:)\d+|(?<=http://localhost:)\d+", b"PORT"),
     (rb"\.py:\d+", b".py:LINE"),
     (rb", line \d+, in ", b", line LINE, in "),
     (
-        rb'(?<=id=")[a-z]*[0-9a-f]{10}(?=")|(?<=url\(#)[a-z]*[0-9a-f]{10}(?=\))|(?<=href="#)[a-z]*[0-9a-f]{10}(?=")',
+        rb'(?:(?<=id=")|(?<=url\(#)|(?<=href="#))(?:[a-z]|image)?[0-9a-f]{10}(?=["\)])',
         b"ID",
     ),
     (rb"/tmp/tmp\w{8}\b", b"/tmp/TMP"),
@@ -50,10 +52,10 @@ AS_WRITTEN = (".safetensors", ".npy", ".npz", ".bin", ".model")
 WITHOUT_TIMES = (".srt", ".vtt", ".txt", ".docx", ".odt", ".po", ".calls", "")
 """Endings of files in which only paths are replaced: their times are those of the text."""
 
-IGNORED = re.compile(
-    r"(^|/)(tensorboard|__pycache__)/|events\.out|\.lock$|(^|/)lock$|(^|/)translations/[0-9a-f]{16}\.json$"
-)
-"""Files that are not compared: they hold times, are empty, or are named after the code."""
+IGNORED = re.compile(r"(^|/)(tensorboard|__pycache__)/|events\.out|\.lock$|(^|/)lock$")
+"""Files that are not compared: they hold times or are empty."""
+KEPT = re.compile(r"(?<=translations/)[0-9a-f]{16}(?=\.json$)")
+"""Names of kept translations, which depend on the code; they are named by their content instead."""
 
 _PATTERNS = [(re.compile(pattern), replacement) for pattern, replacement in MAY_DIFFER]
 _ARCHIVES = (".docx", ".odt", ".zip", ".argosmodel")
@@ -131,8 +133,14 @@ def _members(content: bytes, paths: Sequence[tuple[str, str]]) -> Iterator[bytes
 
 def files_of(folder: Path) -> dict[str, Path]:
     """The files below a folder that are compared, by relative path."""
-    every = ((path.relative_to(folder).as_posix(), path) for path in sorted(folder.rglob("*")))
-    return {name: path for name, path in every if path.is_file() and not IGNORED.search(name)}
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not IGNORED.search(name):
+            if KEPT.search(name):
+                name = KEPT.sub(hashlib.sha256(path.read_bytes()).hexdigest(), name)
+            files[name] = path
+    return files
 
 
 def differences(case: str, old: Path, new: Path, paths: Sequence[tuple[str, str]] = ()) -> list[Difference]:

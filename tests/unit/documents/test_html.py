@@ -442,18 +442,20 @@ def test_malformed_html_is_unchanged(parts: list[str]) -> None:
 
 
 _REPEATED = {
-    "<a '": 40_000, "<a b=c": 40_000, "<!": 40_000, "</": 40_000, "<b>": 4_000, "</b>": 4_000,
-    "&lt;%": 40_000, "<% '": 40_000, '{{ "<b>': 10_000, "{% <": 40_000, "<%": 40_000, '<a b="{{': 10_000,
-    "<a b='": 40_000, "<a b='>": 40_000, "<a =": 40_000, '<a "': 40_000,
+    "<a '": 60_000, "<a b=c": 60_000, "<!": 60_000, "</": 60_000, "<b>": 4_000, "</b>": 4_000,
+    "&lt;%": 60_000, "<% '": 60_000, '{{ "<b>': 10_000, "{% <": 60_000, "<%": 60_000, '<a b="{{': 10_000,
+    "<a b='": 60_000, "<a b='>": 60_000, "<a =": 60_000, '<a "': 60_000,
     "<rt>": 10_000, "<rt>x</p": 10_000, "<rt><p>": 10_000,
     "<code>x": 4_000, "<p translate=no>": 4_000, "<sup>1": 4_000, "<b>a</b> ": 2_000, "<b>a</b>": 4_000,
-    "<b>a</b> OK ok ": 8_000, "<img> x ": 8_000,
+    "<b>a</b> OK ok ": 4_000, "<img> x ": 8_000,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("part", _REPEATED)
 def test_html_parsing_time_is_linear_in_length(part: str) -> None:
-    with cpu_time_limit():  # usual is a second at most
+    with cpu_time_limit(
+        10
+    ):  # usual is a second; to search the rest of the text at each tag takes 20
         taken = HtmlFragment(part * _REPEATED[part], attributes=True)
         texts = [text if len(text) > 100_000 else text.upper() for text in taken.texts]
         taken.translated_text([Translated(text) for text in texts])

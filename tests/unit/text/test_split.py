@@ -332,7 +332,7 @@ def test_very_long_line_takes_linear_time(text: str) -> None:
         n_counted += sum(map(len, texts))
         return by_character(texts)
 
-    with cpu_time_limit():  # usual is less than half a second; quadratic code takes minutes
+    with cpu_time_limit():  # usual is less than a second; quadratic code takes minutes
         parts = split(text, counted, 250)
     assert "".join(part + after for part, after in parts) == text
     assert n_counted <= 12 * len(text)
