@@ -453,9 +453,7 @@ _REPEATED = {
 
 @pytest.mark.parametrize("part", _REPEATED)
 def test_html_parsing_time_is_linear_in_length(part: str) -> None:
-    with cpu_time_limit(
-        10
-    ):  # usual is a second; to search the rest of the text at each tag takes 20
+    with cpu_time_limit(10):  # usual is a second; to search the rest of the text at each tag takes 20
         taken = HtmlFragment(part * _REPEATED[part], attributes=True)
         texts = [text if len(text) > 100_000 else text.upper() for text in taken.texts]
         taken.translated_text([Translated(text) for text in texts])
