@@ -1,4 +1,4 @@
-"""Directions of translation, such as de-en, and the tags of their target languages."""
+"""Directions of translation, such as de-en, and the names and tags of their languages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import difflib
 import re
 from collections.abc import Collection, Sequence
 
-from nmt.errors import ConfigError
-from nmt.spelling import did_you_mean
+from nmt.errors import ConfigError, DataError
+from nmt.languages.codes import macrolanguage_of, parts_of
+from nmt.spelling import did_you_mean, misspelt
 
 DIRECTION = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)-([A-Za-z][A-Za-z0-9_]*)$")
 
@@ -73,3 +74,29 @@ def choose_direction(directions: Sequence[str], preferred: str, tgt: str | None,
         raise ConfigError(f"the model has several source languages; choose one with --from: {asked}")
     chosen = ["-".join(pair) for pair in matching]
     return preferred if preferred in chosen else chosen[0]
+
+
+def name_in_model(code: str, names: Collection[str], advice: str = "; see docs/public-models.md") -> str:
+    """Return which of the `names` in a model means a language: zho_Hans for `zh`, `zho` and `zh_CN`.
+
+    A macrolanguage has the name of its usual member, or of its only one unless that is a language with a code of two
+    letters: pbt_Arab for `ps`. Raises DataError, whose message ends with `advice`, if the model lacks the language, or
+    if several names fit.
+    """
+    if code in names:
+        return code
+    family, (language, script, _) = macrolanguage_of(code), parts_of(code)
+    related = [name for name in names if macrolanguage_of(name) == family]
+    fitting = [name for name in related if parts_of(name)[:2] == (language, script)]
+    if not fitting:
+        for name in related:
+            its_language, its_script, _ = parts_of(name)
+            is_member = its_language == language or (language == family and len(its_language) == 3)
+            if is_member and ("_" not in code or its_script == script):
+                fitting.append(name)
+    if len(fitting) == 1:
+        return fitting[0]
+    near = related or [name for name in names if script and parts_of(name)[1] == script]
+    is_short = 0 < len(near) <= 12
+    hint = f", which has {', '.join(near)}" if is_short else did_you_mean(misspelt(code, names))
+    raise DataError(f"{code[:50]!r} is not one language of the model{hint}{advice}")

@@ -27,6 +27,7 @@ from nmt.prepare.inputs import find_inputs, fingerprints
 from nmt.prepare.sources import text_folder, wanted_checksums
 from nmt.runs.info import read_info
 from nmt.section import Section
+from nmt.text.growth import with_languages
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.settings import TokenizerConfig
 from nmt.text.tokenizer import read_model
@@ -60,10 +61,17 @@ class _Sections(Section):
 
 @dataclass(frozen=True)
 class NewPieces:
-    """By how many pieces a reused vocabulary is extended, and for which languages, which it does not have."""
+    """How a reused vocabulary grows."""
 
     languages: Sequence[str] = ()
+    """Those that it does not have, from whose text pieces are learned."""
     n: int = 0
+    """The number of new pieces; an imported vocabulary gets all letters of new languages in any case."""
+    has_letters: bool = False
+    """Whether letters are added before pieces are learned, to an imported vocabulary."""
+
+    def __bool__(self) -> bool:
+        return self.n > 0 or self.has_letters
 
 
 def recipe(
@@ -78,7 +86,7 @@ def recipe(
     made_from: Recipe = {
         "languages": [*data.all_languages],
         "data": data.model_dump(mode="json", exclude=_EXCLUDED, exclude_none=True),
-        "tokenizer": tokenizer.model_dump(mode="json"),
+        "tokenizer": tokenizer.model_dump(mode="json", exclude={"like"}),
     }
     if len(data.pairs) > 1:
         made_from["pairs"] = sorted(data.pairs)
@@ -296,10 +304,14 @@ def reused_tokenizers(
 ) -> tuple[Tokenizers | None, NewPieces]:
     """Load the tokenizers of a run or data directory, or else of `tokenizer.model`, if one is given.
 
-    With several pairs of languages, a language may be new; the vocabulary then grows to `tokenizer.vocab_size` pieces.
-    Raises DataError if there are none or they do not match the config.
+    With several pairs of languages, or a public model of several languages, a language may be new; the vocabulary then
+    grows to `tokenizer.vocab_size` pieces. Raises DataError if there are none or they do not match the config.
     """
     if path is None:
+        if tokenizer.like:
+            raise DataError(
+                "tokenizer.like: is for a language that is new to a model; name its run by --tokenizer-from"
+            )
         return _given(data, tokenizer), NewPieces()
     tokenizers = _of_directory(path)
     if bool(tokenizers.letters) != ("letters" in (data.clean.repair or ())):
@@ -310,10 +322,17 @@ def reused_tokenizers(
         )
     if data.has_labels:
         return _of_text(path, tokenizers, data.src, tokenizer.joint), NewPieces()
+    languages = data.all_languages
+    new_languages = [language for language in languages if not tokenizers.has_language(language)]
+    if unused := tokenizer.like.keys() - {*new_languages}:
+        raise DataError(f"tokenizer.like: {min(unused)} is not a language of the config that is new to {path}")
+    new = _new_pieces(tokenizers, new_languages, tokenizer.vocab_size)
     if data.has_language_tags:
         tokenizers.check_directions(path)
-        return tokenizers.of_languages(data.all_languages), _new_pieces(tokenizers, data, tokenizer.vocab_size)
-    languages = data.all_languages
+    if tokenizers.is_public and tokenizers.only_direction is None:
+        return with_languages(tokenizers, languages, tokenizer.like), new
+    if data.has_language_tags:
+        return tokenizers.of_languages(languages), new if len(data.pairs) > 1 else NewPieces()
     if tokenizers.languages != languages:
         if not tokenizers.joint or not {*tokenizers.languages} >= {*languages}:
             raise DataError(
@@ -332,7 +351,7 @@ def reused_tokenizers(
             f"{path}: has {kind}, but tokenizer.joint is {str(tokenizer.joint).lower()}; "
             f"set tokenizer.joint={str(tokenizers.joint).lower()}"
         )
-    return tokenizers, NewPieces()
+    return tokenizers, new if tokenizers.is_public else NewPieces()
 
 
 def _of_directory(path: Path) -> Tokenizers:
@@ -365,13 +384,15 @@ def _of_text(path: Path, tokenizers: Tokenizers, language: str, joint: bool) -> 
     return replace(tokenizers, by_language={language: tokenizers.by_language[language]}, joint=joint, labels=None)
 
 
-def _new_pieces(tokenizers: Tokenizers, data: DataConfig, vocab_size: int) -> NewPieces:
-    """Return the pieces that a vocabulary needs for the languages that it does not have."""
-    languages = [language for language in data.all_languages if language not in tokenizers.languages]
-    if not languages or len(data.pairs) == 1 or tokenizers.imported is not None:
+def _new_pieces(tokenizers: Tokenizers, languages: Sequence[str], vocab_size: int) -> NewPieces:
+    """Return the pieces that a vocabulary needs for languages that it does not have."""
+    imported = tokenizers.imported
+    if imported is not None:
+        n = max(0, vocab_size - max(300, *map(len, imported.pieces)))  # as in the configuration of an imported run
+        return NewPieces(languages, n, has_letters=bool(languages) or n > 0)
+    if not languages:
         return NewPieces()
-    n_pieces = tokenizers[tokenizers.languages[0]].n_pieces
-    return NewPieces(languages, max(0, vocab_size - n_pieces))
+    return NewPieces(languages, max(0, vocab_size - tokenizers[tokenizers.languages[0]].n_pieces))
 
 
 def _given(data: DataConfig, tokenizer: TokenizerConfig) -> Tokenizers | None:

@@ -14,7 +14,6 @@ from nmt.model.transformer import Transformer
 from nmt.runs.folder import Kind
 from nmt.runs.model import Saved
 from nmt.search.settings import SearchConfig
-from nmt.text.imported import ImportedVocabulary
 
 OTHERS_READ = 1024
 """Number of pieces of a line that CTranslate2 and programs based on it read by default."""
@@ -100,15 +99,10 @@ def _transformers_problems(saved: Saved) -> Iterator[str]:
             supported = f"{model.tie_embeddings}, but transformers supports only all"
             yield f"model.tie_embeddings: {supported}; {_OTHERS}, or train with all"
         return
-    if imported.languages and not has_vocab_json(imported) and imported.pieces[0][0] != "<s>":
+    if imported.languages and not imported.has_fixed_tags and imported.pieces[0][0] != "<s>":
         yield f"transformers has no tokenizer for a cut vocabulary of NLLB; {_OTHERS}"
     if imported.direction is None:
         yield f"transformers has no model with the vocabulary of a tokenizer.model; {_OTHERS}"
-
-
-def has_vocab_json(imported: ImportedVocabulary) -> bool:
-    """Return whether a vocabulary with tags of languages belongs to M2M-100, not NLLB, by the form of the tags."""
-    return all(tag.startswith("__") for tag in (imported.languages or {}).values())
 
 
 def _argos_problems(saved: Saved) -> Iterator[str]:

@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -19,17 +19,14 @@ from nmt.errors import ConfigError, DataError
 from nmt.files.hub_client import download_file, raise_hub_error
 from nmt.files.read import DOCUMENT_BYTES, read_regular
 from nmt.files.yaml12 import parse_yaml
-from nmt.languages.codes import macrolanguage_of, parts_of
-from nmt.languages.directions import DIRECTION, LABEL
+from nmt.languages.directions import DIRECTION, LABEL, name_in_model
 from nmt.layout import RunDir
-from nmt.share.formats import has_vocab_json
 from nmt.share.hub import download_files, parse_address
 from nmt.share.transformers import (
     FAIRSEQ_SPECIAL,
     LANGUAGE_CODES,
     merges_of,
 )
-from nmt.spelling import did_you_mean, misspelt
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.lines import read_lines
 from nmt.text.tokenizer import processor_of
@@ -176,15 +173,19 @@ def m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptio
         has_segmenter = (folder / SEGMENTER).exists()
         model = _segmenter(folder, SEGMENTER) if has_segmenter else _rebuilt_segmenter(folder)
         pieces = [*FAIRSEQ_SPECIAL, *(piece.piece for piece in ModelProto.FromString(model).pieces[3:])]
+        rows = dict(enumerate(pieces))
         if (folder / "vocab.json").exists():
-            pieces = _pieces(folder / "vocab.json", read_json(folder, "vocab.json"), None)
-        added = _added_tokens(folder, len(pieces))
+            rows = dict(enumerate(_pieces(folder / "vocab.json", read_json(folder, "vocab.json"), None)))
+        elif vocabulary := read_optional(folder, "tokenizer.json").get("model", {}).get("vocab"):
+            rows = {int(row): str(piece) for piece, row in vocabulary.items()}  # with added pieces after the tags
+        added = _added_tokens(folder, len(rows))
         processor_of(model)
     except (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise DataError(f"{folder}: tokenizer.json or tokenizer_config.json has an unknown form") from error
     languages = {name[1]: tag for tag in sorted(added, key=added.__getitem__) if (name := _LANGUAGE_TAG.fullmatch(tag))}
     n_rows, pad, end = (theirs.get(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
-    rows = dict(enumerate(pieces)) | {row: tag for tag, row in added.items()}
+    pieces = [*rows.values()]
+    rows |= {row: tag for tag, row in added.items()}
     if not isinstance(n_rows, int) or n_rows <= max(rows) or len({*pieces, *added}) != len(rows) or not languages:
         raise DataError(
             f"{folder}: the vocabulary has {len(rows):,} pieces, {len(languages)} of them tags of languages, of which "
@@ -198,36 +199,11 @@ def m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptio
     several = f"{folder}: translates between {len(languages)} languages, such as {', '.join([*languages][:3])}"
     direction = _direction(request, (), f"{several}; choose two with --direction, or several with --languages")
     chosen = request.languages or direction.split("-")
-    languages |= {code: languages[_name_in_model(code, languages)] for code in chosen}
+    languages |= {code: languages[name_in_model(code, languages)] for code in chosen}
     vocabulary = ImportedVocabulary(
         direction=direction, pieces=[pieces], padding="<pad>", unknown="<unk>", end="</s>", languages=languages
     )
     return Tokenizers.of_import(vocabulary, dict.fromkeys(chosen, model))
-
-
-def _name_in_model(code: str, names: Collection[str]) -> str:
-    """Return which of the `names` in a model means a language: zho_Hans for `zh`, `zho` and `zh_CN`.
-
-    A macrolanguage has the name of its usual member, or of its only one unless that is a language with a code of two
-    letters: pbt_Arab for `ps`. Raises DataError if the model lacks the language, or if several names fit.
-    """
-    if code in names:
-        return code
-    family, (language, script, _) = macrolanguage_of(code), parts_of(code)
-    related = [name for name in names if macrolanguage_of(name) == family]
-    fitting = [name for name in related if parts_of(name)[:2] == (language, script)]
-    if not fitting:
-        for name in related:
-            its_language, its_script, _ = parts_of(name)
-            is_member = its_language == language or (language == family and len(its_language) == 3)
-            if is_member and ("_" not in code or its_script == script):
-                fitting.append(name)
-    if len(fitting) == 1:
-        return fitting[0]
-    near = related or [name for name in names if script and parts_of(name)[1] == script]
-    is_short = 0 < len(near) <= 12
-    hint = f", which has {', '.join(near)}" if is_short else did_you_mean(misspelt(code, names))
-    raise DataError(f"{code[:50]!r} is not one language of the model{hint}; see docs/public-models.md")
 
 
 def _added_tokens(folder: Path, n_pieces: int) -> dict[str, int]:
@@ -276,7 +252,7 @@ def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Token
     assert full is not None, "these tokenizers are imported"
     used = _used_pieces(tokenizers, full, texts)
     first = [full.end, full.unknown, full.padding]  # transformers needs equal ids in both vocabularies
-    if full.languages and has_vocab_json(full):  # there, positions begin after the id of padding
+    if full.has_fixed_tags:  # there, positions begin after the id of padding
         first = FAIRSEQ_SPECIAL
     kept = list[Sequence[int]]()
     pieces = []

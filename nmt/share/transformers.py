@@ -26,7 +26,7 @@ from nmt.model.settings import ModelConfig
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Transformer
 from nmt.runs.checkpoint import save_tensors
 from nmt.search.forced import made_up
-from nmt.share.formats import TRANSFORMERS_CLASSES, has_vocab_json
+from nmt.share.formats import TRANSFORMERS_CLASSES
 from nmt.text.ids import BOS, EOS, N_SPECIAL, PAD, UNK
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.tokenizer import Tokenizer
@@ -243,7 +243,7 @@ def _m2m_files(
         "split_special_tokens": True,  # a "</s>" or "deu_Latn" of the text is text
     }
     files = {"tokenizer_config.json": settings}
-    if has_vocab_json(imported):
+    if imported.has_fixed_tags:
         settings["tokenizer_class"] = "M2M100Tokenizer"
         settings["language_codes"] = "m2m100" if "__af__" in tags else "wmt21"  # its two lists
         files["vocab.json"] = _ids_of(pieces[: pieces.index(tags[0])])

@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cache
@@ -78,20 +79,41 @@ class ImportedVocabulary(Document):
         learned = [i for i, piece in enumerate(original) if piece not in special.values()]
         return [*first, *sorted(learned, key=lambda i: original[i] in tags)]
 
+    @property
+    def has_fixed_tags(self) -> bool:
+        """Whether the tags of languages are those of M2M-100, whose tokenizer has a fixed list of them; NLLB's takes
+        others."""
+        return bool(self.languages) and all(tag.startswith("__") for tag in (self.languages or {}).values())
+
     def with_tags(self, names: Sequence[str]) -> ImportedVocabulary:
-        """Return a vocabulary with tags after the last piece of the source, but before padding if that is last: the
-        converter of CTranslate2 removes the last piece of a joint vocabulary.
+        """Return a vocabulary with tags after the last piece of the source.
 
         Raises DataError if the vocabulary has tags of languages.
         """
         if self.languages:
             raise DataError(f"a vocabulary with tags of languages takes no others, such as {names[0]}")
-        source, *target = self.pieces
-        end = len(source)
-        if source[-1] == self.padding and not target:
-            end -= 1
-        pieces = [*source[:end], *(f">>{name}<<" for name in names), *source[end:]]
-        return self.model_copy(update={"pieces": [pieces, *target]})
+        return self.with_pieces([[f">>{name}<<" for name in names]])
+
+    def with_pieces(self, added: Sequence[Sequence[str]]) -> ImportedVocabulary:
+        """Return a vocabulary with further pieces of the source and, if there are two lists, of the target.
+
+        They follow all others. But pieces of text precede tags that `with_tags` has added, all precede the tags of
+        M2M-100, whose tokenizer puts these last, and padding at the end of a joint vocabulary, since the converter of
+        CTranslate2 removes the last piece of one.
+        """
+        pieces = [*self.pieces]
+        for side, more in enumerate(added):
+            known = pieces[side]
+            end = len(known)
+            if self.has_fixed_tags:
+                end = min(map(known.index, (self.languages or {}).values()))
+            elif known[-1] == self.padding and len(pieces) == 1:
+                end -= 1
+            if not any(map(_CUSTOM_TAG.fullmatch, more)):  # a piece of text
+                while _CUSTOM_TAG.fullmatch(known[end - 1]):
+                    end -= 1
+            pieces[side] = [*known[:end], *more, *known[end:]]
+        return self.model_copy(update={"pieces": pieces})
 
 
 class ImportedTokenizer(Tokenizer):
@@ -185,14 +207,30 @@ class ImportedTokenizer(Tokenizer):
 
     def is_known(self, character: str) -> bool:
         pieces = self._processor.encode(character, out_type=str)
-        return all(i >= self.first_learned for i in self._ids(pieces))  # neither unknown nor bytes
+        return all(i >= self.first_learned for i in self.numbered(pieces))  # neither unknown nor bytes
+
+    def normalized(self, line: str) -> str:
+        """Return a line as the segmenter normalises it before it is cut into pieces."""
+        return str(self._processor.normalize(self.as_read(line))).replace(SPACE, " ").strip()
+
+    def lacking(self, lines: Iterable[str]) -> Counter[str]:
+        """Return the characters of lines that are unknown, with their counts, the most frequent first."""
+        counts = Counter[str]()
+        for line in lines:
+            counts.update(self.normalized(line))
+        unknown = {}
+        for character, n in counts.most_common():
+            if UNK in self.numbered(self._processor.encode(character, out_type=str)):
+                unknown[character] = n
+        return Counter(unknown)
 
     def encode_parts(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         texts = [*map(self.as_read, texts)]
         encoded = self._processor.encode(texts, out_type=str, num_threads=threads)
-        return [*map(self._ids, encoded)]
+        return [*map(self.numbered, encoded)]
 
-    def _ids(self, pieces: Sequence[str]) -> list[int]:
+    def numbered(self, pieces: Sequence[str]) -> list[int]:
+        """Return the ids of pieces of the segmenter."""
         return [self._id_of.get(piece, UNK) for piece in pieces]
 
     def spans(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
@@ -230,7 +268,7 @@ class ImportedTokenizer(Tokenizer):
         segmentations = []
         for ids in self._processor.nbest_encode(text, nbest_size=n):
             score = sum(map(self._processor.get_score, ids))
-            segmentations.append((self._ids(self._processor.id_to_piece(ids)), score))
+            segmentations.append((self.numbered(self._processor.id_to_piece(ids)), score))
         return segmentations
 
     def decode(self, ids: Sequence[int]) -> str:

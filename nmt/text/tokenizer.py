@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 import sentencepiece
-from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from nmt.console import printable
 from nmt.errors import DataError, UnsafeFileError
@@ -173,6 +172,11 @@ class Tokenizer(ABC):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Convert ids to pieces as SentencePiece writes them: U+2581 for a space, `<0x41>` for a byte."""
 
+    def extends(self, other: Tokenizer) -> bool:
+        """Return whether this tokenizer has all pieces of another one, in the same order, perhaps among others."""
+        pieces = iter(self.pieces(range(self.n_pieces)))
+        return type(self) is type(other) and all(piece in pieces for piece in other.pieces(range(other.n_pieces)))
+
     def is_special(self, ids: Any) -> Any:
         """Return whether an id, or each of an array of ids, is special or a tag, so that it stands for no text."""
         return (ids < N_SPECIAL) | (ids >= self.n_pieces)
@@ -259,38 +263,6 @@ class LosslessTokenizer(Tokenizer):
         expected += [(False, False, False)] * (self.n_pieces - end)
         has_bytes = pieces[N_SPECIAL:end] == [f"<0x{byte:02X}>" for byte in range(256)]
         return kinds == expected and has_bytes and not any(SPACE in piece[1:] for piece in pieces)
-
-    def extended(self, lines: Iterable[str], n_more: int, kind: TokenizerKind = "bpe") -> LosslessTokenizer:
-        """Return a tokenizer that has up to `n_more` further pieces, learned from lines of new languages.
-
-        The pieces of this tokenizer keep their ids, and are merged before the new ones; tags follow the new pieces.
-        Raises DataError if the lines have no text.
-        """
-        proto = ModelProto.FromString(self.model)
-        # of which some are pieces of this tokenizer
-        new = ModelProto.FromString(train_tokenizer(lines, self.first_learned + 2 * n_more, kind=kind).model)
-        known = {piece.piece for piece in proto.pieces}
-        candidates = [piece.piece for piece in new.pieces[self.first_learned :] if piece.piece not in known]
-        letters = [piece for piece in candidates if len(piece) == 1][:n_more]
-        known.update(letters)
-        merges = [piece for piece in candidates if len(piece) > 1 and known.issuperset(piece)][: n_more - len(letters)]
-        for piece in [*merges, *letters]:
-            proto.pieces.add(piece=piece, score=float(-len(proto.pieces)), type=ModelProto.SentencePiece.NORMAL)
-        proto.trainer_spec.vocab_size = len(proto.pieces)
-        return LosslessTokenizer(proto.SerializeToString(), tags=[*self.tags])
-
-    def extends(self, other: Tokenizer) -> bool:
-        """Return whether this tokenizer's pieces begin with all pieces of another one."""
-        ids = range(other.n_pieces)
-        return (
-            isinstance(other, LosslessTokenizer)
-            and other.n_pieces <= self.n_pieces
-            and self.pieces(ids) == other.pieces(ids)
-        )
-
-    def texts(self, ids: Sequence[int]) -> list[str]:
-        """Return the text of each piece, with the space that it begins with, if any."""
-        return [piece.replace(SPACE, " ") for piece in self.pieces(ids)]
 
     def __len__(self) -> int:
         return self.n_pieces + len(self.tags)

@@ -14,7 +14,7 @@ from nmt.errors import DataError
 from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import fingerprint_of, read_text
 from nmt.files.write import refuse_links, write_file
-from nmt.languages.directions import LABEL, sides_of
+from nmt.languages.directions import LABEL, TO, sides_of
 from nmt.layout import TokenizerDir
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.profiles import Letters, Profiles
@@ -195,6 +195,8 @@ class Tokenizers:
 
     def with_tags(self, names: Sequence[str]) -> Tokenizers:
         """Return tokenizers that also have the given tags, with the ids after all others."""
+        if self.imported is not None and self.imported.languages:  # whose tags are there, before both sides
+            names = [name for name in names if not name.startswith(TO)]
         tags = [*dict.fromkeys([*self.tags, *names])]
         if tags == self.tags:
             return self
@@ -220,16 +222,28 @@ class Tokenizers:
             return None
         return self.imported.direction
 
+    def has_language(self, language: str) -> bool:
+        """Return whether the model of these tokenizers knows a language."""
+        names = self.languages if self.imported is None else (self.imported.languages or self.languages)
+        return language in names
+
     def check_directions(self, path: Path) -> None:
         """Raise DataError unless these tokenizers, of `path`, can serve several directions."""
-        if self.is_public or not self.joint:
-            kind = "an imported tokenizer" if self.is_public else "a vocabulary for each language"
-            raise DataError(f"{path}: has {kind}, but data.directions needs a joint one that nmt has trained")
+        if self.only_direction is not None:
+            raise DataError(
+                f"{path}: was imported for {self.only_direction} only, but data.directions asks for several"
+            )
+        if not self.joint:
+            raise DataError(f"{path}: has a vocabulary for each language, but data.directions needs a joint one")
 
     def of_languages(self, languages: Sequence[str]) -> Tokenizers:
         """Return the joint tokenizer for other languages; for an imported model, the tokenizers of these languages."""
-        if self.is_public:
-            return replace(self, by_language={name: self[name] for name in sorted(languages)})
+        if self.imported is not None and self.is_public:
+            by_language = self.by_language
+            if not by_language.keys() >= {*languages}:
+                model = next(iter(by_language.values())).model
+                by_language = self.of_import(self.imported, dict.fromkeys(languages, model)).by_language
+            return replace(self, by_language={name: by_language[name] for name in sorted(languages)})
         return replace(self, by_language=dict.fromkeys(sorted(languages), next(iter(self.by_language.values()))))
 
     def save(self, directory: TokenizerDir) -> None:

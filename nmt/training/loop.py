@@ -68,6 +68,9 @@ def train_step(session: Session, update: Update) -> Outcome:
     stats = accumulate_gradients(session, update)
     session.world.all_reduce(stats.sums)
     session.scaler.unscale_(optimizer)
+    for parameter, is_learned in session.partly_frozen:
+        if parameter.grad is not None:
+            parameter.grad.mul_(is_learned)
     norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.parameters, settings.clip_norm or math.inf))
     stats.norm.copy_(norm)
     for group in optimizer.param_groups:

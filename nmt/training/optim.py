@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from inspect import unwrap
 from typing import Any
 
@@ -121,8 +121,11 @@ def orthogonal(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     return (result.mT if is_tall else result).to(x.dtype)
 
 
-def make_optimizer(model: nn.Module, config: TrainingConfig, precision: str = "float32") -> torch.optim.Optimizer:
-    """Return an optimizer of all parameters that are not frozen; weight decay applies to matrices only.
+def make_optimizer(
+    model: nn.Module, config: TrainingConfig, precision: str = "float32", undecayed: Collection[str] = ()
+) -> torch.optim.Optimizer:
+    """Return an optimizer of all parameters that are not frozen; weight decay applies to matrices that are not named in
+    `undecayed`.
 
     With bf16 as `precision`, Muon's matrix products are in bf16, otherwise in float32.
     """
@@ -133,7 +136,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig, precision: str = "f
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        if parameter.dim() <= 1:
+        if parameter.dim() <= 1 or name in undecayed:
             group = vectors
         elif config.optimizer == "muon" and ".layers." in name:
             group = blocks[name.endswith("in_weight")]  # projections of query, key and value

@@ -36,7 +36,7 @@ from nmt.training.report.meter import Meter, reporting
 from nmt.training.resuming import restore
 from nmt.training.session import Description, Session
 from nmt.training.setup.choices import choose_run_info, compiled
-from nmt.training.setup.inputs import Inputs, load_initial, read_initial, read_inputs
+from nmt.training.setup.inputs import Inputs, learn_new_rows, load_initial, read_initial, read_inputs
 from nmt.training.setup.objective import make_validator
 from nmt.training.validate import DIRECTION_LINES, DirectionsValidator, Execution, HeldOutSplit, Validator
 
@@ -145,12 +145,14 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
         validators = make_validators(inputs, info)
     if not plan.resume:
         info = info.model_copy(update={"text_score": "chrf" if validators["valid"].few_four_grams else "bleu"})
+    with world.failing_together():
+        masks = learn_new_rows(inputs, info.initial)
     assert info.float32_library, "chosen above"
     use_float32_library(info.float32_library)
     if inputs.to_shard:
         shard(model, device, world, DTYPES[settings.exchange_precision])
     load_initial(model, initial, world)
-    session = _make_session(inputs, info, validators, world, stop or Stop())
+    session = _make_session(inputs, info, validators, masks, world, stop or Stop())
     if plan.resume:
         restore(session)
     with world.failing_together():
@@ -166,7 +168,12 @@ def start(plan: TrainingPlan, world: World | None = None, stop: Stop | None = No
 
 
 def _make_session(
-    inputs: Inputs, info: RunInfo, validators: Mapping[str, Validator], world: World, stop: Stop
+    inputs: Inputs,
+    info: RunInfo,
+    validators: Mapping[str, Validator],
+    masks: Tensors,
+    world: World,
+    stop: Stop,
 ) -> Session:
     config, model, device = inputs.config, inputs.model, inputs.device
     settings = config.training
@@ -174,7 +181,8 @@ def _make_session(
     halves = _halves(inputs, info, world)
     runs = model if halves is None else halves.twin
     with world.failing_together():
-        optimizer = make_optimizer(model, settings, info.precision)
+        optimizer = make_optimizer(model, settings, info.precision, masks)
+    parameters = dict(model.named_parameters())
     return Session(
         run=inputs.plan.run,
         data=config.data,
@@ -199,6 +207,7 @@ def _make_session(
         threads=info.threads,
         forward=compiled(runs, cuts=settings.consistency == "simcut") if info.compiled else None,
         halves=halves,
+        partly_frozen=[(parameters[name], mask) for name, mask in masks.items()],
         copy=inputs.copy,
         description=_description(config, inputs.plan.run),
     )

@@ -28,6 +28,8 @@ class M2M:
     vocab_size: int = 200
     n_unused: int = 8
     """The number of rows beyond the vocabulary."""
+    without: tuple[str, ...] = ()
+    """Codes of languages whose tags the model lacks."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -86,5 +88,5 @@ class M2M:
         from transformers.models.nllb import tokenization_nllb
 
         if self.is_nllb:
-            return list(tokenization_nllb.FAIRSEQ_LANGUAGE_CODES)
+            return [code for code in tokenization_nllb.FAIRSEQ_LANGUAGE_CODES if code not in self.without]
         return [f"__{code}__" for code in tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["m2m100"]]

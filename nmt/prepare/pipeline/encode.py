@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from nmt.console import Progress
+from nmt.console import Progress, printable, say
 from nmt.data.manifest import ShardRecord, TextRecord, added
 from nmt.data.random_numbers import mixed
 from nmt.data.settings import DataConfig
@@ -34,12 +34,15 @@ from nmt.prepare.pipeline.work import Rows, TaskStage, Work, block_starts, follo
 from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded
+from nmt.text.growth import extended, learned_pieces, with_pieces
 from nmt.text.ids import N_SPECIAL, ranges
+from nmt.text.imported import ImportedTokenizer
 from nmt.text.profiles import Profiles
 from nmt.text.settings import TokenizerConfig
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Labels, Tokenizers
 
+_SHOWN = 40  # letters
 _BLOCK_LINES = 1 << 10  # whose characters are counted at a time
 _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
 
@@ -48,14 +51,15 @@ class _Learning(BaseModel):
     config: TokenizerConfig
     vocab_size: int
     languages: list[str]
-    """Those from which is learned."""
+    """Those from which pieces are learned."""
+    all_languages: list[str]
     settled: list[tuple[Path, tuple[str, str]]]
     """The folder of each part, and its languages."""
     mono: dict[str, Path]
     """By language, the folder of its monolingual text."""
     labels: list[str] | None
     start: Path | None
-    """The tokenizer directory that is extended by `vocab_size` pieces, if any."""
+    """The tokenizer directory that is extended by `vocab_size` pieces, if any, and an imported one by letters."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def make_tokenizers(
     languages.
     """
     tokenizers = reused
-    if tokenizers is None or new.n:
+    if tokenizers is None or new:
         tokenizers = _learn_vocabulary(work, data, settings, texts, reused, new)
     if len(texts) > 1:
         tokenizers = tokenizers.of_languages(data.all_languages)
@@ -127,16 +131,23 @@ def _learn_vocabulary(
         config=settings,
         vocab_size=vocab_size,
         languages=[language for language in languages if language != LABEL],
+        all_languages=[*data.all_languages],
         settled=settled,
         mono=dict(first.mono),
         labels=None if labels is None else labels.names,
         start=start,
     )
     stages = ["settle", MONO] if first.mono else ["settle"]
-    version = " ".join(prepared.work.version(*stages) for prepared in texts.values())
+    versions = [prepared.work.version(*stages) for prepared in texts.values()]
+    if reused is not None:
+        versions.append(reused.fingerprint)
+    version = " ".join(versions)
     with Progress("learning a vocabulary") as progress:
-        progress.say(f"learning a vocabulary for {' and '.join(task.languages)} …")  # SentencePiece shows no progress
+        names = " and ".join(task.languages or task.all_languages)
+        progress.say(f"learning a vocabulary for {names} …")  # SentencePiece shows no progress
         [done] = work.run_stage(TaskStage("vocabulary", "", learn), [task], version)
+        for line in done.summary.get("added", ()):
+            say(line)
     return Tokenizers.load(TokenizerDir(done.folder), data.all_languages)
 
 
@@ -160,6 +171,12 @@ TEMPERATURE = 5
 def learn(folder: Path, task: _Learning) -> Json:
     """Learn and write the vocabulary or vocabularies, or extend a vocabulary."""
     by_language: dict[str, Tokenizer]
+    if task.start is not None:
+        start = Tokenizers.load(TokenizerDir(task.start), task.all_languages)
+        if start.imported is not None:
+            grown, added = _grown(task, start)
+            grown.save(TokenizerDir(folder))
+            return {"pairs": 0, "added": added}
     if len({pair for _, pair in task.settled}) > 1:
         by_language = dict.fromkeys(task.languages, _learn_together(task))
     elif task.config.joint:
@@ -210,7 +227,39 @@ def _learn_together(task: _Learning) -> Tokenizer:
         return train_tokenizer(lines, task.vocab_size, kind=task.config.kind)
     start = Tokenizers.load(TokenizerDir(task.start), task.languages)[task.languages[0]]
     assert isinstance(start, LosslessTokenizer)
-    return start.extended(lines, task.vocab_size, task.config.kind)
+    return extended(start, lines, task.vocab_size, task.config.kind)
+
+
+def _grown(task: _Learning, start: Tokenizers) -> tuple[Tokenizers, list[str]]:
+    """Return the tokenizers of a public model with the letters and pieces that it lacks, and lines that name them."""
+    pieces: dict[str, list[str]] = {}
+    left = task.vocab_size
+    lines = []
+    for language in sorted(task.all_languages, key=lambda language: language not in task.languages):
+        tokenizer = start[language]
+        assert isinstance(tokenizer, ImportedTokenizer)
+        known = {*chain.from_iterable(pieces.values())} if start.joint else set()
+        counts = tokenizer.lacking(_lines_of(task, language))
+        letters = [letter for letter in counts if letter not in known]
+        if language not in task.languages:
+            letters = letters[: max(0, left)]
+        left -= len(letters)
+        pieces[language] = letters
+        if letters:
+            some = printable(" ".join(letters[:_SHOWN]))
+            more = f" and {len(letters) - _SHOWN:,} more" if len(letters) > _SHOWN else ""
+            lines.append(f"{language}: new pieces for letters that the vocabulary lacked: {some}{more}")
+    for language in task.languages:
+        tokenizer = start[language]
+        assert isinstance(tokenizer, ImportedTokenizer)
+        letters = [*chain.from_iterable(pieces.values())]
+        n = left // (len(task.languages) - task.languages.index(language))
+        learned = learned_pieces(tokenizer, _lines_of(task, language), letters, n, task.config.kind)
+        left -= len(learned)
+        pieces[language] += learned
+        if learned:
+            lines.append(f"{language}: {len(learned):,} new pieces were learned from its text")
+    return with_pieces(start, pieces), lines
 
 
 def _lines_of(task: _Learning, language: str, distinct: bool = False) -> Iterator[str]:

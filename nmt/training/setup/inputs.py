@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +22,9 @@ from nmt.runs.checkpoint import Tensors
 from nmt.runs.info import InitialWeights, RunInfo
 from nmt.runs.model import Saved, open_saved
 from nmt.runs.state import saved_steps
+from nmt.text.growth import StartingRows
 from nmt.text.imported import ImportedTokenizer
-from nmt.text.tokenizer import LosslessTokenizer, Tokenizer
+from nmt.text.tokenizer import Tokenizer
 from nmt.training.objective import Objective
 from nmt.training.parallel import World, shard_like
 from nmt.training.plan import TrainingPlan
@@ -256,6 +258,8 @@ def _read_weights(inputs: Inputs) -> tuple[Tensors, InitialWeights]:
         weights=first.kind,
         tensors=weights_fingerprint(tensors),
     )
+    if (new_rows := _new_rows(sources, inputs.config)) is not None:
+        initial = initial.model_copy(update={"new_rows": new_rows})
     for source in sources:
         if source.saved.info.public is not None and initial.public is None:
             initial = initial.model_copy(update={"public": source.saved.info.public})
@@ -268,14 +272,58 @@ def _listed(runs: Mapping[str | None, object]) -> str:
 
 
 def _new_in_vocabulary(sources: Sequence[_Source], inputs: Inputs) -> list[str]:
-    """Describe the tags and pieces that no source has. Raises ConfigError if they could not be learned."""
-    known = {tag for source in sources for tag in source.saved.tokenizers.tags}
-    new = [f"the tag {tag}" for tag in inputs.corpora.tokenizers.tags if tag not in known]
-    if n_pieces := max(len(source.spelled) for source in sources):
+    """Describe the tags and pieces that no source has."""
+    tokenizer = next(iter(inputs.corpora.tokenizers.by_language.values()))
+    rows = set[int].intersection(*({*rows.new} for source in sources for rows in source.rows.values()))
+    tags = sorted(row for row in rows if row >= tokenizer.n_pieces)
+    new = [f"the tag {name.removeprefix('>>').removesuffix('<<')}" for name in tokenizer.pieces(tags)]
+    if n_pieces := max(len(rows.new) for source in sources for rows in source.rows.values()) - len(tags):
         new.append(f"{n_pieces:,} pieces")
-    if new and "embeddings" in inputs.config.training.freeze:
-        raise ConfigError(f"training.freeze: with frozen embeddings, {new[0]} could not be learned")
     return new
+
+
+def _new_rows(sources: Sequence[_Source], config: Config) -> dict[str, list[list[int]]] | None:
+    """Return the ranges of the rows that are new in the tables of the stacks, if all other rows are frozen."""
+    if "embeddings" not in config.training.freeze:
+        return None
+    ranges = {}
+    for source in sources:
+        for stack, rows in source.rows.items():
+            if new := sorted(rows.new):
+                ranges[stack] = _ranges(new)
+    return ranges or None
+
+
+def _ranges(rows: Sequence[int]) -> list[list[int]]:
+    """Return the first row of each sequence of consecutive rows, and the row after its last one."""
+    ranges = []
+    for _, numbered in groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):
+        sequence = [row for _, row in numbered]
+        ranges.append([sequence[0], sequence[-1] + 1])
+    return ranges
+
+
+def learn_new_rows(inputs: Inputs, initial: InitialWeights | None) -> dict[str, Tensor]:
+    """Unfreeze the new rows of frozen tables. Returns a mask (V, 1) of each such table, by the name of the parameter,
+    which is 1 where rows are learned. Raises ConfigError if the tables are sharded."""
+    new_rows = None if initial is None else initial.new_rows
+    if not new_rows:
+        return {}
+    if inputs.to_shard:
+        raise ConfigError(
+            "training.freeze: with training.parallel: fsdp, new rows of frozen embeddings cannot be learned"
+        )
+    masks = {}
+    for name, parameter in inputs.model.named_parameters():
+        stack = name.partition(".")[0]
+        ranges = new_rows.get(stack, new_rows.get(inputs.config.model.stacks[-1], []))
+        if re.match(_OF_VOCABULARY, name) and name != "output_bias" and ranges:
+            parameter.requires_grad_(True)
+            mask = torch.zeros(len(parameter), 1, device=parameter.device)
+            for start, end in ranges:
+                mask[start:end] = 1
+            masks[name] = mask
+    return masks
 
 
 def _described(tensors: Tensors, model: nn.Module) -> str:
@@ -308,8 +356,13 @@ class _Source:
         their_labels = saved.tokenizers.labels
         has_same_labels = (our_labels and our_labels.fingerprint) == (their_labels and their_labels.fingerprint)
         self._is_whole = stack is None and self._is_same_kind and has_same_labels
-        self.spelled = _spelled(*(next(iter(part.by_language.values())) for part in (tokenizers, saved.tokenizers)))
-        """The ids of the saved pieces that spell each piece by which our tokenizer extends the saved model's."""
+        self.rows: dict[str, StartingRows] = {}
+        """The rows with which the tables of our stacks start; all have the same in a joint vocabulary."""
+        for name in self._stacks:
+            if not (tokenizers.joint and self.rows):
+                language = _language(config, name)
+                rows = StartingRows.of(tokenizers, saved.tokenizers, language, config.tokenizer.like)
+            self.rows[name] = rows
 
     def weights(self) -> Tensors:
         """Return the saved weights under the parameter names of our model.
@@ -339,23 +392,12 @@ class _Source:
                 continue
             tensor = theirs[name]
             if re.match(_OF_VOCABULARY, alias) and len(tensor) < len(parameter):
-                tensor = self._extended(tensor, parameter)
+                tensor = _extended(tensor, parameter, self.rows[stack if stack in stacks else [*stacks][-1]])
             if tensor.shape != parameter.shape:
                 shapes = f"has shape {tuple(tensor.shape)}, this model needs {tuple(parameter.shape)} for {alias}"
                 raise CheckpointError(f"{self.saved.path}: {name} {shapes}")
             taken.setdefault(names[id(parameter)], tensor.float())
         return taken
-
-    def _extended(self, tensor: Tensor, parameter: Tensor) -> Tensor:
-        """Add the rows of new pieces, which start with the mean of the pieces that spell them, and of new tags."""
-        if self.spelled:
-            means = torch.stack([tensor[ids].float().mean(0) for ids in self.spelled]).to(tensor.dtype)
-            n_pieces = len(tensor) - len(self.saved.tokenizers.tags)
-            tensor = torch.cat((tensor[:n_pieces], means, tensor[n_pieces:]))
-        tags = parameter.detach().cpu()[len(tensor) :]
-        if tags.dim() == 1:
-            tags = tensor.min().expand(len(tags))
-        return torch.cat((tensor, tags))
 
     def mismatches(self) -> Iterator[str]:
         """Yield a message for each reason why our model cannot start with the saved weights."""
@@ -381,9 +423,9 @@ class _Source:
         ours = corpora.tokenizers
         languages = config.data.text_languages
         known = self.saved.tokenizers.with_tags(ours.tags)
-        if config.data.has_language_tags and known.joint and not known.is_public:
-            known = known.of_languages(languages)  # a language may be new
         theirs = known.by_language
+        if known.joint and known.only_direction is None and (config.data.has_language_tags or known.is_public):
+            theirs = dict.fromkeys(languages, next(iter(theirs.values())))  # a language may be new
         if not theirs.keys() >= {*languages}:
             yield (
                 f"{path}: found the languages {' and '.join(theirs)}, wanted {' and '.join(languages)}; start from a "
@@ -407,16 +449,20 @@ class _Source:
                     return
 
 
-def _spelled(ours: Tokenizer, theirs: Tokenizer) -> list[list[int]]:
-    """Return the ids of the pieces that spell each piece by which a tokenizer extends another one."""
-    if not (isinstance(ours, LosslessTokenizer) and isinstance(theirs, LosslessTokenizer) and ours.extends(theirs)):
-        return []
-    return theirs.encode_parts(ours.texts(range(theirs.n_pieces, ours.n_pieces)))
+def _extended(tensor: Tensor, parameter: Tensor, starts: StartingRows) -> Tensor:
+    """Return a saved table with the rows of new pieces and tags; a tag that is like no other keeps its random row."""
+    random = parameter.detach().cpu()
+    if random.dim() == 1:
+        random = tensor.min().expand(len(random))
+    result = tensor[[*starts.known]]
+    for row, rows in starts.new.items():
+        result[row] = tensor[[*rows]].float().mean(0) if rows else random[row]
+    return result
 
 
 def _continues(ours: Tokenizer, theirs: Tokenizer) -> bool:
     """Return whether a tokenizer equals a saved model's, or extends it by pieces."""
-    is_extended = isinstance(ours, LosslessTokenizer) and ours.extends(theirs) and [*ours.tags] == [*theirs.tags]
+    is_extended = ours.extends(theirs) and [*ours.tags] == [*theirs.tags]
     return is_extended or ours.fingerprint == theirs.fingerprint
 
 

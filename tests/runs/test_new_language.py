@@ -1,0 +1,228 @@
+"""Imported models that learn a language they do not know: letters, pieces, a tag, and several directions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from fitting import fit
+from forced import forced
+from m2m import M2M
+from nmt.config import Config
+from nmt.data.corpus import Corpora
+from nmt.errors import DataError
+from nmt.layout import DataDir, RunDir
+from nmt.prepare.prepare import prepare
+from nmt.runs.checkpoint import load_weights
+from nmt.runs.info import read_info
+from nmt.runs.model import open_saved
+from nmt.share.export import ExportOptions, export
+from nmt.share.public import import_model
+from nmt.share.public_vocabulary import ImportOptions
+from nmt.text.ids import UNK
+from nmt.text.imported import ImportedVocabulary
+from nmt.text.tokenizer import Tokenizer
+from nmt.translate.loading import Translator
+from peer import of_transformers
+from sentences import sentence_pairs
+from tiny_corpus import tiny_settings
+
+pytestmark = pytest.mark.usefixtures("no_coverage")
+
+PAIRS = sentence_pairs(300)
+SOURCES, TARGETS = [[pair[side] for pair in PAIRS] for side in (0, 1)]
+GEORGIAN, WITH_CARON = "\u10d0", "\u010d"
+NEW = [line.replace("e", GEORGIAN).replace("c", WITH_CARON) for line in SOURCES]
+LETTERS = {GEORGIAN, WITH_CARON}
+NAME = "tyv_Cyrl"
+MODELS = {
+    "m2m": M2M(updates=60),
+    "nllb": M2M(is_nllb=True, updates=60, without=(NAME,)),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An imported run, and text of a new language."""
+
+    kind: str
+    folder: Path
+    public: Path
+
+    @property
+    def start(self) -> Path:
+        return self.folder / "start"
+
+    def config(self, tokenizer: dict[str, object] | None = None, **training: object) -> Config:
+        """Return the settings of a run that adds the language to the imported model."""
+        files = {name: {language: f"{name}.{language}" for language in (NAME, "de", "en")} for name in ("train", "dev")}
+        data = {
+            "direction": f"{NAME}-en", "directions": [f"{NAME}-en", f"en-{NAME}", "de-en"],
+            "train": [{"files": files["train"]}], "valid": {"files": files["dev"]}, "test": {},
+        }  # fmt: skip
+        model = open_saved(self.start).config.model.model_dump()
+        size = max(map(len, vocabulary_of(self.start).pieces))
+        settings: dict[str, object] = {"vocab_size": size, "like": {NAME: "de"}, **(tokenizer or {})}
+        training = {"init_from": str(self.start), **training}
+        return tiny_settings(self.folder, data=data, model=model, tokenizer=settings, training=training)
+
+    def prepared(self, name: str, **tokenizer: object) -> Path:
+        data = self.folder / name
+        if not data.exists():
+            prepare(self.config(tokenizer), data, tokenizer_from=self.start, echo=lambda _: None)
+        return data
+
+    def trained(self, name: str, data: str = "letters", **training: object) -> Path:
+        run = self.folder / name
+        if not run.exists():
+            fit(self.config(**training), self.prepared(data), run)
+        return run
+
+
+def added(before: Tokenizer, after: Tokenizer) -> set[str]:
+    """Return the pieces of text that a grown tokenizer has more."""
+    return {*after.pieces(range(after.n_pieces))} - {*before.pieces(range(before.n_pieces))}
+
+
+def vocabulary_of(run: Path) -> ImportedVocabulary:
+    vocabulary = open_saved(run).tokenizers.imported
+    assert vocabulary is not None
+    return vocabulary
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Return a folder with an imported run, and text of a language that it lacks."""
+    folder = tmp_path_factory.mktemp(request.param)
+    MODELS[request.param].write(folder / "model", SOURCES, TARGETS)
+    import_model(ImportOptions(str(folder / "model"), folder / "start", languages=("de", "en")))
+    for name, rows in (("train", slice(0, 200)), ("dev", slice(200, 212))):
+        for language, lines in ((NAME, NEW), ("de", SOURCES), ("en", TARGETS)):
+            (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines[rows]), encoding="utf-8")
+    return Place(request.param, folder, folder / "model")
+
+
+nllb = pytest.mark.parametrize("place", ["nllb"], indirect=True)
+
+
+def test_letters_become_pieces_and_other_text_keeps_its_ids(place: Place) -> None:
+    before = open_saved(place.start).tokenizers
+    after = Corpora.open(DataDir(place.prepared("letters")), place.config().data).tokenizers
+    known, new = before["de"], after["de"]
+    assert added(known, new) == LETTERS
+    assert new.encode_all(SOURCES)[0][1:] == known.encode_all(SOURCES)[0][1:], "apart from the tag"
+    assert UNK in known.encode(NEW[0]) and UNK not in new.encode(NEW[0])
+    for line in NEW[:50]:
+        assert after[NAME].decode(after[NAME].encode(line)) == line
+    vocabulary = after.imported
+    assert vocabulary is not None and vocabulary.languages is not None
+    old = vocabulary_of(place.start)
+    if place.kind == "nllb":
+        assert vocabulary.pieces[0][: len(old.pieces[0])] == old.pieces[0]
+        assert vocabulary.languages[NAME] == NAME
+    else:
+        assert vocabulary.languages[NAME] == vocabulary.languages["de"] == "__de__"
+        assert vocabulary.pieces[0][-1] == old.pieces[0][-1]
+
+
+def test_learned_pieces_are_merged_after_all_others(place: Place) -> None:
+    size = max(map(len, vocabulary_of(place.start).pieces)) + 12
+    after = Corpora.open(DataDir(place.prepared("pieces", vocab_size=size)), place.config().data).tokenizers
+    before = open_saved(place.start).tokenizers["de"]
+    new = added(before, after["de"])
+    assert new > LETTERS and 2 < len(new) <= 12
+    assert all(LETTERS.intersection(piece) or len(piece) > 1 for piece in new)
+    shorter = sum(map(len, after[NAME].encode_all(NEW)))
+    assert shorter < sum(
+        map(len, Corpora.open(DataDir(place.prepared("letters")), place.config().data).tokenizers[NAME].encode_all(NEW))
+    )
+
+
+def test_new_rows_start_as_letters_without_marks_and_similar_tag(place: Place) -> None:
+    run = place.trained("slow", max_steps=1, peak_lr=1e-9, warmup_steps=1, schedule="constant")
+    before, after = load_weights(RunDir(place.start).step(0)), load_weights(RunDir(run).step(1))
+    ours, theirs = (open_saved(path).tokenizers["de"] for path in (run, place.start))
+    tables = [weights["encoder.embedding.weight"] for weights in (after, before)]
+    rows = dict(zip(ours.pieces(range(len(ours))), tables[0], strict=True))
+    their_rows = dict(zip(theirs.pieces(range(len(theirs))), tables[1], strict=True))
+    for name, row in their_rows.items():
+        torch.testing.assert_close(rows[name], row, atol=1e-6, rtol=0)
+    torch.testing.assert_close(rows[WITH_CARON], their_rows["c"], atol=1e-6, rtol=0)
+    torch.testing.assert_close(rows[GEORGIAN], their_rows["<unk>"], atol=1e-6, rtol=0)
+    if place.kind == "nllb":
+        torch.testing.assert_close(rows[NAME], their_rows["deu_Latn"], atol=1e-6, rtol=0)
+
+
+def test_frozen_embeddings_learn_only_new_rows(place: Place) -> None:
+    settings: dict[str, object] = {"freeze": ["embeddings"], "weight_decay": 0.1, "average_last": 1}
+    run = place.trained("frozen", max_steps=4, **settings)
+    before, after = load_weights(RunDir(place.start).step(0)), load_weights(RunDir(run).step(4))
+    ours, theirs = (open_saved(path).tokenizers["de"] for path in (run, place.start))
+    table = after["encoder.embedding.weight"]
+    known = {piece: row for row, piece in enumerate(theirs.pieces(range(len(theirs))))}
+    pieces = ours.pieces(range(len(ours)))
+    old = [row for row, piece in enumerate(pieces) if piece in known]
+    assert torch.equal(table[old], before["encoder.embedding.weight"][[known[pieces[row]] for row in old]])
+    new = [row for row in range(len(pieces)) if row not in {*old}]
+    starts = load_weights(
+        RunDir(place.trained("slow", max_steps=1, peak_lr=1e-9, warmup_steps=1, schedule="constant")).step(1)
+    )
+    assert len(new) == 2 + (place.kind == "nllb")
+    assert (table[new] != starts["encoder.embedding.weight"][new]).any(1).all()
+    initial = read_info(RunDir(run)).initial
+    assert initial is not None and initial.new_rows
+    part = place.folder / "part"
+    fit(place.config(max_steps=2, **settings), place.prepared("letters"), part)
+    fit(place.config(max_steps=4, **settings), place.prepared("letters"), part, resume=True)
+    for name, tensor in load_weights(RunDir(part).step(4)).items():
+        assert torch.equal(tensor, after[name]), name
+
+
+def test_export_gives_equal_ids_and_translations(place: Place, tmp_path: Path) -> None:
+    run = place.trained("run", max_steps=8)
+    saved = open_saved(run)
+    export(ExportOptions(run), tmp_path / "out", "transformers")
+    if (tokenizer_json := tmp_path / "out" / "tokenizer.json").exists():
+        vocabulary = json.loads(tokenizer_json.read_text(encoding="utf-8"))["model"]["vocab"]
+        assert {piece: vocabulary[piece] for piece in LETTERS} and NAME in vocabulary
+    load = of_transformers("AutoTokenizer").from_pretrained
+    tokenizer = load(tmp_path / "out")
+    tokenizer.save_pretrained(tmp_path / "saved")
+    for again in (tokenizer, load(tmp_path / "saved")):
+        ids = again(NEW, text_target=TARGETS)
+        rows = vocabulary_of(run).original_rows(0)
+        for lines, language, name in ((NEW, NAME, "input_ids"), (TARGETS, "en", "labels")):
+            expected = [[rows[i] for i in row] for row in saved.tokenizers[language].encode_all(lines)]
+            assert [row[:-1] for row in ids[name]] == expected
+    model = of_transformers("AutoModelForSeq2SeqLM").from_pretrained(tmp_path / "out").eval()
+    translator = Translator.load(run, precision="float32", to="en", source=NAME)
+    lines = NEW[:40]
+    scores = forced(model, tokenizer, lines, tokenizer(text_target=TARGETS[:40])["input_ids"], n_tags=1)
+    own = translator.score(zip(lines, TARGETS, strict=False))
+    assert [score.log_prob for score in scores] == pytest.approx([score.log_prob for score in own], abs=1e-3)
+    if place.kind == "nllb":
+        again = import_model(ImportOptions(str(tmp_path / "out"), tmp_path / "again", languages=(NAME, "de", "en")))
+        assert again.tokenizers[NAME].encode_all(NEW) == saved.tokenizers[NAME].encode_all(NEW)
+
+
+def test_ctranslate2_gives_equal_translations(place: Place, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    run = place.trained("run", max_steps=8)
+    exported = export(ExportOptions(run), tmp_path / "out", "ctranslate2")
+    assert exported.comparison is not None and exported.comparison.difference < 1e-4
+
+
+def test_language_that_model_lacks_needs_a_similar_one(place: Place) -> None:
+    with pytest.raises(DataError, match=NAME):
+        prepare(place.config({"like": {}}), place.folder / "none", tokenizer_from=place.start, echo=lambda _: None)
+    with pytest.raises(DataError, match="like"):
+        prepare(
+            place.config({"like": {NAME: "de", "de": "en"}}), place.folder / "none", place.start, echo=lambda _: None
+        )
+    with pytest.raises(DataError, match="like"):
+        prepare(place.config(), place.folder / "none", echo=lambda _: None)
+    assert not (place.folder / "none").exists()
