@@ -80,8 +80,8 @@ class Files(Section):
     """A file that names the verse in each line of `files`, such as `MRK 1:1`, as in the eBible corpus. Blank lines are
     missing verses, and a line `<range>` belongs to the verse above. One side may also be USFM."""
     books: list[str] | None = None
-    """The books that are read of USFM or of files with `vref`, such as [MRK, JHN]; null: all. Books of a development or
-    test set are removed from the training text verse by verse, as an overlap."""
+    """The books that are read of USFM or of files with `vref`, such as `[MRK, JHN]`; null: all. Books of a development
+    or test set are dropped from the training text verse by verse, as an overlap."""
     sha256: dict[str, Sha256] | None = None
     """Expected SHA-256 of the file or archive; for `files`, language code -> SHA-256. A mismatch is an error."""
 
