@@ -108,10 +108,10 @@ class DataConfig(Section):
     documents: bool = False
     """Whether the lines of the corpora are in the order of their documents, for training.modifiers.join: `nmt prepare`
     records which pair follows the one before it, and holds out whole documents (at most 64 consecutive pairs of one). A
-    document ends at a blank line, at the end of a file or XLIFF `file`, or where a TMX property `document` or `file`,
-    or the column `document` of a source, has another value; long corpora are also cut after every 65,536 pairs. A pair
-    is then removed as a duplicate or near-duplicate only if the pairs before both are, too, or if both begin a document
-    or 64 pairs of one."""
+    document ends at a blank line, at the end of a file, of an XLIFF `file` or of a chapter of Scripture, or where a TMX
+    property `document` or `file`, or the column `document` of a source, has another value; long corpora are also cut
+    after every 65,536 pairs. A pair is then removed as a duplicate or near-duplicate only if the pairs before both are,
+    too, or if both begin a document or 64 pairs of one."""
     clean: CleanConfig = CleanConfig()
     """Additional cleaning of the training text."""
 

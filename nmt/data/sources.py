@@ -70,11 +70,18 @@ Column = Annotated[str, BeforeValidator(_number_as_name)]
 
 
 class Files(Section):
-    """Settings of aligned files, in which lines with the same number form a pair."""
+    """Settings of aligned files, in which lines with the same number, or the same verses, form a pair."""
 
     files: dict[str, FileName]
     """Language code -> file name relative to `data.root`, or URL. Files ending in .gz, .bz2, .xz or .zst are
-    decompressed."""
+    decompressed. A file named .usfm or .sfm, or a folder or archive of such files, is read as USFM (Paratext): verses
+    with the same book, chapter and number form a pair."""
+    vref: str | None = None
+    """A file that names the verse in each line of `files`, such as `MRK 1:1`, as in the eBible corpus. Blank lines are
+    missing verses, and a line `<range>` belongs to the verse above. One side may also be USFM."""
+    books: list[str] | None = None
+    """The books that are read of USFM or of files with `vref`, such as `[MRK, JHN]`; null: all. Books of a development
+    or test set are dropped from the training text verse by verse, as an overlap."""
     sha256: dict[str, Sha256] | None = None
     """Expected SHA-256 of the file or archive; for `files`, language code -> SHA-256. A mismatch is an error."""
 
@@ -104,9 +111,9 @@ class Paths(Section):
 
     path: FileName
     """A file that contains both languages, a folder of such files, or a pattern such as `memories/*.tmx`, relative to
-    `data.root`; or a URL. Formats: TMX, XLIFF, PO, TSV, CSV, JSON Lines, Parquet and Arrow, also compressed or in a
-    .zip or .tar archive."""
-    format: Literal["tmx", "xliff", "po", "tsv", "csv", "jsonl", "parquet", "arrow", "moses"] | None = None
+    `data.root`; or a URL. Formats: TMX, XLIFF, PO, LIFT, TSV, CSV, JSON Lines, Parquet and Arrow, also compressed or in
+    a .zip or .tar archive."""
+    format: Literal["tmx", "xliff", "po", "lift", "tsv", "csv", "jsonl", "parquet", "arrow", "moses"] | None = None
     """The format of `path`; null: determined by each file's name. `moses` is a .zip archive with two aligned files,
     NAME.de and NAME.en, as distributed by OPUS. `tsv` also stands for tables whose quotes are part of the text."""
     members: str = "*"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -15,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from nmt.console import listed, printable, say
-from nmt.data.sources import PathSource
+from nmt.data.sources import FilesSource, PathSource
 from nmt.errors import DataError
 from nmt.files.compressed import START_BYTES, compression_of, decompressed, is_archive, is_read_in_order, read_archive
 from nmt.files.read import check_regular, checksum, open_regular, reading
@@ -116,6 +117,7 @@ FORMATS = {
     ".tmx": "tmx",
     **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff"), "xliff"),
     ".po": "po",
+    ".lift": "lift",
     **dict.fromkeys((".tsv", ".tab"), "tsv"),
     ".csv": "csv",
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
@@ -124,7 +126,9 @@ FORMATS = {
 }
 """Suffix of a file name -> one of the formats of `Paths.format`."""
 _ALIGN = "align its sentences with their translations, and name two text files (files) or a TMX or TSV file (path)"
+_USFM = {".usfm": "usfm", ".sfm": "usfm"}
 _NO_CORPORA = {
+    **dict.fromkeys(_USFM, "USFM, which has one language; name a file or folder for each language (files)"),
     **dict.fromkeys((".docx", ".doc"), f"a Word document, not a corpus; {_ALIGN}"),
     **dict.fromkeys((".odt", ".rtf", ".pdf", ".html", ".htm", ".srt", ".vtt"), f"a document, not a corpus; {_ALIGN}"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as CSV"),
@@ -132,7 +136,7 @@ _NO_CORPORA = {
 """Suffix of a file name -> what such a file is, and how to make a corpus of it."""
 _SET_FORMAT = (
     f"the name shows no known format; set format to one of {', '.join(dict.fromkeys(FORMATS.values()))}, or to moses "
-    "for a .zip of two aligned text files"
+    "for a .zip of two aligned text files; names of USFM files, which files takes, end in .usfm or .sfm"
 )
 
 
@@ -152,12 +156,15 @@ class Input:
     """Whether it is in an archive."""
 
 
-def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[Input]:
+def find_inputs(
+    source: PathSource, root: Path, is_quiet: bool = False, formats: Mapping[str, str] = FORMATS
+) -> list[Input]:
     """Find the files of a source with a `path`, including those in archives; see `find_files`.
 
     Files in a folder or an archive are read if their names match `members` and are not hidden; if `members` is `*` and
     there is no `format`, only if their names show their format. Files that are left out are reported, unless
     `is_quiet`. The order is natural; only the members of a compressed tar come in its own order, in which it is read.
+    `formats`: suffix of a file name -> format.
 
     Raises DataError if there are no files, one cannot be read, or an archive is damaged.
     """
@@ -169,7 +176,7 @@ def find_inputs(source: PathSource, root: Path, is_quiet: bool = False) -> list[
     left_out = Counter({"links, special files": n_links})
     for file, file_name in files:
         for name, entry in _entries(file, file_name, left_out):
-            kind = source.format or _named_format(name or file.name)
+            kind = source.format or formats.get(_suffix(name or file.name))
             if name and is_hidden(name):
                 continue
             if name and not matches(name, source.members):
@@ -224,12 +231,34 @@ def relative_name(path: Path, root: Path) -> str:
     return str(path)
 
 
-def _named_format(name: str) -> str | None:
-    """Return the format that a file name indicates, with or without a compression suffix; None if it indicates none."""
+def _suffix(name: str) -> str:
+    """Return the suffix of a file name in lower case, without the suffix of a compression."""
     path = PurePosixPath(name.lower())
     if compression_of(path.name) is not None:
         path = PurePosixPath(path.stem)
-    return FORMATS.get(path.suffix)
+    return path.suffix
+
+
+def is_usfm(path: Path) -> bool:
+    """Return whether a side of a corpus is in USFM instead of lines: a file with its suffix, a folder or an archive."""
+    return _suffix(path.name) in _USFM or is_archive(path.name) or path.is_dir()
+
+
+def has_verses(source: FilesSource, root: Path) -> bool:
+    """Return whether the sides of a source are paired by verse instead of by line."""
+    return any([source.vref, source.books, *(is_usfm(root / name) for name in source.files.values())])
+
+
+def find_usfm(path: Path) -> list[Input]:
+    """Find the USFM files of one side of a corpus, without other files in their folder; see `find_inputs`."""
+    return find_inputs(PathSource(path=str(path)), Path(), is_quiet=True, formats=_USFM)
+
+
+def side_checksum(path: Path) -> str:
+    """Return the SHA-256 of a side of a corpus; for a folder, it is made from those of its files. Raises DataError."""
+    if not path.is_dir():
+        return checksum(path, READ_TWICE, "; check data.root and files in the config")
+    return hashlib.sha256("".join(fingerprints(find_usfm(path), path).values()).encode()).hexdigest()
 
 
 def _some(names: Sequence[str]) -> str:

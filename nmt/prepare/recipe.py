@@ -23,7 +23,7 @@ from nmt.errors import CheckpointError, DataError
 from nmt.files.read import checksum
 from nmt.languages.directions import LABEL
 from nmt.layout import DataDir, RunDir, not_usable
-from nmt.prepare.inputs import find_inputs, fingerprints
+from nmt.prepare.inputs import find_inputs, fingerprints, side_checksum
 from nmt.prepare.sources import text_folder, wanted_checksums
 from nmt.runs.info import read_info
 from nmt.section import Section
@@ -232,9 +232,9 @@ def _changed_files(manifest: Manifest, key: str, source: Source, root: Path) -> 
     present = {}
     match source:
         case FilesSource():
-            for name, file in {**source.files, "score": score_of(source)}.items():
+            for name, file in {**source.files, "score": score_of(source), "vref": source.vref}.items():
                 if file and not is_url(file):
-                    present[name] = checksum(root / file)
+                    present[name] = side_checksum(root / file)
         case PathSource() if not is_url(source.path):
             present = fingerprints(find_inputs(source, root, is_quiet=True), root)
     for name, digest in present.items():

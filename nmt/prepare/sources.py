@@ -23,19 +23,19 @@ from nmt.data.sources import (
     score_of,
 )
 from nmt.errors import DataError
-from nmt.files.read import checksum, shipped
+from nmt.files.read import shipped
 from nmt.prepare.download import cached
 from nmt.prepare.formats.tables import read_arrow, read_csv, read_jsonl, read_parquet, read_tsv
-from nmt.prepare.formats.units import read_po, read_tmx, read_xliff
-from nmt.prepare.inputs import find_inputs, fingerprints, relative_name
+from nmt.prepare.formats.units import read_lift, read_po, read_tmx, read_xliff
+from nmt.prepare.formats.verses import read_verses
+from nmt.prepare.inputs import find_inputs, fingerprints, has_verses, is_usfm, relative_name, side_checksum
 from nmt.prepare.opus import find_corpus, read_moses
 from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units, scored
-from nmt.text.lines import READ_TWICE, read_aligned, read_lines, refuse_other_texts
+from nmt.text.lines import read_aligned, read_lines, refuse_other_texts
 
-CHECK_CONFIG = "; check data.root and files in the config"
 READERS = {
-    "tmx": read_tmx, "xliff": read_xliff, "po": read_po, "tsv": read_tsv, "csv": read_csv, "jsonl": read_jsonl,
-    "parquet": read_parquet, "arrow": read_arrow,
+    "tmx": read_tmx, "xliff": read_xliff, "po": read_po, "lift": read_lift, "tsv": read_tsv, "csv": read_csv,
+    "jsonl": read_jsonl, "parquet": read_parquet, "arrow": read_arrow,
 }  # fmt: skip
 """Format of `Paths.format` -> function that reads it."""
 
@@ -64,6 +64,8 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
             keeps_blank = True
         case TrainPath():
             rows = _input_files(part, languages, root, units)
+        case TrainFiles() if has_verses(part, root):
+            rows = read_verses(part, languages, root, units)
         case TrainFiles():
             rows = _aligned(part, languages, root)
             keeps_blank = True
@@ -77,7 +79,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
 def _input_files(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
     layout = Layout(languages, part.columns or {}, part.score, part.document, part.format)
     for file in find_inputs(part, root, is_quiet=True):
-        if part.score is not None and file.format in ("po", "xliff"):
+        if part.score is not None and file.format in ("po", "xliff", "lift"):
             raise DataError(f"{file.name}: {file.format.upper()} files have no scores; remove score from the config")
         units.enter(file.name)
         yield from READERS[file.format](file, layout, units)
@@ -94,7 +96,10 @@ def _aligned(part: TrainFiles, languages: tuple[str, str], root: Path) -> Iterat
 
 
 SAMPLE = "data/sample"
-_OF_READING = {"files", "path", "format", "members", "hub", "revision", "paths", "columns", "document", "score", "name"}
+_OF_READING = {
+    "files", "vref", "books", "path", "format", "members", "hub", "revision", "paths", "columns", "document", "score",
+    "name",
+}  # fmt: skip
 """Settings of a source that determine how a part of it is read."""
 _PART: TypeAdapter[AnyTrainSource] = TypeAdapter(AnyTrainSource)
 """Validates parts; development and test sets are read like training corpora."""
@@ -201,16 +206,20 @@ def _locate_files(source: FilesSource, root: Path) -> tuple[SourceRecord, list[S
             path, digest = cached(name, pinned.get(language))
             local[language] = str(path)
         else:
-            digest = checksum(root / name, READ_TWICE, CHECK_CONFIG)
+            digest = side_checksum(root / name)
         files[language] = SourceFile(name=name, sha256=digest)
     if source.sha256 is None and any(map(is_url, source.files.values())):
         digests = ", ".join(f"{language}: {file.sha256}" for language, file in files.items())
         _say_unpinned(source.label, f"sha256: {{{digests}}}")
     for name in local.values():
-        refuse_other_texts(root / name)
-    if (score := score_of(source)) is not None:
-        files["score"] = SourceFile(name=score, sha256=checksum(root / score, READ_TWICE, CHECK_CONFIG))
+        if not is_usfm(root / name):
+            refuse_other_texts(root / name)
+    for setting, more in (("score", score_of(source)), ("vref", source.vref)):
+        if more is not None:
+            files[setting] = SourceFile(name=more, sha256=side_checksum(root / more))
     part = source.model_copy(update={"files": local, "name": source.label})
+    if score_of(source) and has_verses(part, root):
+        raise DataError(f"{source.label}: verses have no scores; remove score from the config")
     return SourceRecord(corpus=source.label, files=files), [part]
 
 

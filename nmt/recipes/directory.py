@@ -210,8 +210,9 @@ def rooted(config: Config, prepared: Path | None = None) -> Config:
         changes: dict[str, object] = {}
         if isinstance(source, FilesSource):
             changes["files"] = {language: name_in_folder(name) for language, name in source.files.items()}
-            if score := score_of(source):
-                changes["score"] = str(folder / score)
+            for setting, name in (("score", score_of(source)), ("vref", source.vref)):
+                if name:
+                    changes[setting] = str(folder / name)
         elif isinstance(source, PathSource):
             changes["path"] = name_in_folder(source.path)
         if isinstance(source, TrainSource) and source.clean:

@@ -146,7 +146,8 @@ def refuse_other_texts(path: Path) -> None:
     if kind := other_format(start):
         raise DataError(
             f"{path}: {kind}, where a text file with one sentence per line is needed: write the text of each language "
-            "to a file of its own (for a corpus in TMX, XLIFF, PO, TSV, CSV or JSON Lines, set path instead of files)"
+            "to a file of its own (for a corpus in TMX, XLIFF, PO, TSV, CSV or JSON Lines, set path instead of files; "
+            "names of USFM files end in .usfm or .sfm)"
         )
     if problem := text_problem(start):
         raise DataError(f"{path}: {problem}")

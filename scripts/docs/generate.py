@@ -35,7 +35,7 @@ SOURCE = (
     "`files` and `hub`."
 )
 SOURCES: dict[type[BaseModel], str] = {
-    Files: "Aligned files, whose lines with the same number form a pair",
+    Files: "Aligned files, whose lines with the same number, or the same verses, form a pair",
     Paths: "Files that contain both languages",
     Opus: "A corpus of OPUS",
     Hub: "A dataset on the Hugging Face Hub",

@@ -1,4 +1,4 @@
-"""Readers of formats with translation units: TMX, XLIFF and PO.
+"""Readers of formats with translation units: TMX, XLIFF, PO, and the examples of LIFT dictionaries.
 
 With XML, one unit is in memory at a time. Files may come from strangers: the document type is not loaded, entities are
 refused, nothing that a file refers to is opened, and the size of a unit and the depth of elements are limited.
@@ -164,8 +164,8 @@ def _read_as(code: etree._Element) -> str:
     return _MARKS[(kind and kind.lastindex) or 0]
 
 
-def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
-    """Yield the pairs of a TMX file.
+def read_tmx(file: Input, layout: Layout, units: Units, root: str = "tmx", tag: str = "tu") -> Iterator[Row]:
+    """Yield the pairs of a TMX file, or of an XML file with units (`tag`) of another format that `variants` reads.
 
     The text of `seg` includes highlighted parts (`hi`), but no codes, see `text_of`. Units whose state, by a property,
     is `_UNCONFIRMED` are skipped. If a unit has several texts in a language, the first text of each language is paired
@@ -176,7 +176,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     names = tuple(layout.all_names)
     n_first = len(layout.names(layout.languages[0]))
     types = _OF if layout.document is None else (layout.document,)
-    for unit in read_units(file, "tmx", frozenset({"tu"})):
+    for unit in read_units(file, root, frozenset({tag})):
         properties = [(prop.get("type", ""), prop.text or "") for prop in unit.iter("{*}prop")]
         if _skip_unconfirmed(properties, units):
             continue
@@ -202,10 +202,16 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
             yield units.row(*pair, score)
 
 
+def read_lift(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
+    """Yield the pairs of an example in a LIFT dictionary and its translation."""
+    return read_tmx(file, layout, units, "lift", "example")
+
+
 def variants(unit: etree._Element) -> Iterator[tuple[str, Segment]]:
-    """Yield the language and the text of each variant in a unit of TMX."""
-    for variant in unit.iterchildren("{*}tuv"):
-        yield variant.get(XML_LANG) or variant.get("lang") or "", text_of(variant.find("{*}seg"))
+    """Yield the language and the text of each variant in a unit of TMX, or of an example and its translations."""
+    for variant in [*unit.iterchildren("{*}tuv", "{*}form"), *unit.iterfind("{*}translation/{*}form")]:
+        text = next(variant.iterchildren("{*}seg", "{*}text"), None)
+        yield variant.get(XML_LANG) or variant.get("lang") or "", text_of(text)
 
 
 _UNCONFIRMED = re.compile(

@@ -25,6 +25,7 @@ from nmt.data.settings import DataConfig
 from nmt.data.sources import AnyTrainSource, TrainFiles
 from nmt.errors import DataError
 from nmt.files.read import open_regular, reading
+from nmt.prepare.inputs import has_verses
 from nmt.prepare.pairs import OpenSource, SentencePair, Units, read_scores
 from nmt.prepare.pipeline.work import SIDES, TaskStage, Work
 from nmt.prepare.sources import check_count, read_part, text_folder
@@ -243,7 +244,7 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
     for key, source in sources.items():
         for batch in _batches(source):
             batches.append((key, batch))
-            if not _is_plain(batch[0]):
+            if not _is_plain(batch[0], root):
                 arguments.append(
                     _Reading(
                         sources=batch, languages=data.pair, root=root, part_pairs=work.sizes.part_pairs,
@@ -257,7 +258,7 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
     for key, batch in batches:
         record = sources[key].record
         lines = list[Range | str]()
-        if _is_plain(plain := batch[0]):
+        if _is_plain(plain := batch[0], root):
             paths = [root / plain.files[language] for language in data.pair]
             if plain.score:
                 paths.append(root / plain.score)
@@ -342,8 +343,8 @@ def _batches(source: OpenSource) -> list[list[AnyTrainSource]]:
     return [list(source.parts[i : i + size]) for i in range(0, len(source.parts), size)]
 
 
-def _is_plain(part: AnyTrainSource) -> TypeGuard[TrainFiles]:
+def _is_plain(part: AnyTrainSource, root: Path) -> TypeGuard[TrainFiles]:
     """Return whether a part consists of aligned files that can be read from any position."""
-    if not isinstance(part, TrainFiles):
+    if not isinstance(part, TrainFiles) or has_verses(part, root):
         return False
     return not any(name.lower().endswith(COMPRESSED) for name in (*part.files.values(), part.score or ""))
