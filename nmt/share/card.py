@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -96,6 +96,8 @@ class Card:
     n_parameters: int
     n_pieces: Sequence[int]
     """The sizes of the source and the target vocabulary."""
+    borrowed_tags: Mapping[str, str]
+    """See `nmt.text.growth.borrowed_tags`."""
     is_selected: bool
     """Whether the weights are those that the run selected."""
     scores: Sequence[ScoreRecord] = ()
@@ -196,6 +198,8 @@ def _facts(card: Card) -> Iterator[str]:
     if config.tokenizer.joint:
         vocabulary = f"{card.n_pieces[0]:,} pieces for {'all' if data.has_language_tags else 'both'} languages"
     yield f"- vocabulary: SentencePiece, {vocabulary}"
+    for language, other in card.borrowed_tags.items():
+        yield f"- `{language}` uses the tag of `{other}`, since the tokenizer of M2M-100 takes no new ones"
     if data.tag_names:
         before = "chosen with `--tag`"
         if info.kind == "transformers":

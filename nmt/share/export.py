@@ -49,6 +49,7 @@ from nmt.share.engine import (
 )
 from nmt.share.formats import OTHERS_READ, check_format, check_norm, check_supported, language_code, lost_settings
 from nmt.share.transformers import made_up_log_prob, save_transformers
+from nmt.text.growth import borrowed_tags
 from nmt.text.lines import read_lines
 from nmt.translate.confidence import portable_calibrations
 from nmt.translate.loading import Translator, open_language_model
@@ -227,6 +228,7 @@ def _card(saved: Saved, info: ExportInfo, scores: Sequence[ScoreRecord]) -> Card
         info=info,
         n_parameters=sum(tensor.numel() for tensor in saved.weights.tensors.values()),
         n_pieces=[sizes[language] for language in saved.config.data.sides],
+        borrowed_tags=borrowed_tags(saved.tokenizers),
         is_selected=saved.weights.identity == read_selected(run).identity,
         scores=scores,
     )

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -245,15 +245,21 @@ def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Token
     """Reduce vocabularies to the pieces of texts, to special pieces, tags and single characters.
 
     Returns the smaller tokenizers, and for each vocabulary the rows of its pieces in the tables of the public model. In
-    the segmenters the other pieces are marked as unused, so that their text is spelled in kept pieces.
+    the segmenters the other pieces are marked as unused, so that their text is spelled in kept pieces. NLLB's tokenizer
+    has no such mark: there, the pieces of which kept ones are merged are kept, too, and the others are removed.
     Raises DataError if a text cannot be read, its name does not end in a language of the model, or a language has none.
     """
     full = tokenizers.imported
     assert full is not None, "these tokenizers are imported"
     used = _used_pieces(tokenizers, full, texts)
     first = [full.end, full.unknown, full.padding]  # transformers needs equal ids in both vocabularies
-    if full.has_fixed_tags:  # there, positions begin after the id of padding
+    if full.languages:  # there, positions begin after the id of padding
         first = FAIRSEQ_SPECIAL
+    is_nllb = bool(full.languages) and not full.has_fixed_tags
+    if is_nllb:
+        model = next(iter(tokenizers.by_language.values())).model
+        scores = {piece.piece: piece.score for piece in ModelProto.FromString(model).pieces}
+        used[0].update(*(_merged_to(piece, scores) for piece in [*used[0]]))
     kept = list[Sequence[int]]()
     pieces = []
     for all_pieces, used_pieces in zip(full.pieces, used, strict=True):
@@ -268,11 +274,31 @@ def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Token
         proto = ModelProto.FromString(tokenizer.model)
         number = min(side, len(kept) - 1)
         removed = {*full.pieces[number]} - {*pieces[number]}
-        for piece in proto.pieces:
-            if piece.piece in removed:
-                piece.type = ModelProto.SentencePiece.UNUSED
+        for i in reversed(range(len(proto.pieces))):
+            if proto.pieces[i].piece in removed and is_nllb:
+                del proto.pieces[i]
+            elif proto.pieces[i].piece in removed:
+                proto.pieces[i].type = ModelProto.SentencePiece.UNUSED
         models[language] = proto.SerializeToString()
     return Tokenizers.of_import(full.model_copy(update={"pieces": pieces}), models), kept
+
+
+def _merged_to(piece: str, scores: Mapping[str, float]) -> set[str]:
+    """Return the pieces that SentencePiece merges, one after the other, to a piece of a BPE model."""
+    parts = [*piece]
+    merged = set[str]()
+    while len(parts) > 1:
+        pairs = [
+            (-scores[first + second], i)
+            for i, (first, second) in enumerate(pairwise(parts))
+            if first + second in scores
+        ]
+        if not pairs:  # no piece of text
+            break
+        _, i = min(pairs)
+        parts[i : i + 2] = [parts[i] + parts[i + 1]]
+        merged.add(parts[i])
+    return merged
 
 
 def _used_pieces(tokenizers: Tokenizers, full: ImportedVocabulary, texts: Sequence[Path]) -> list[set[str]]:

@@ -53,6 +53,22 @@ def with_languages(tokenizers: Tokenizers, languages: Sequence[str], like: Mappi
     return replace(tokenizers, imported=grown, by_language=_by_language(grown, dict.fromkeys(languages, model)))
 
 
+def borrowed_tags(tokenizers: Tokenizers) -> dict[str, str]:
+    """Return the languages of the tags of M2M-100 that languages use which it does not know, by these languages."""
+    vocabulary = tokenizers.imported
+    if vocabulary is None or not vocabulary.has_fixed_tags:
+        return {}
+    tags = vocabulary.languages or {}
+    names = [tag.strip("_") for tag in tags.values()]
+    borrowed = {}
+    for language in tokenizers.languages:
+        try:
+            name_in_model(language, names)
+        except DataError:
+            borrowed[language] = tags[language].strip("_")
+    return borrowed
+
+
 def with_pieces(tokenizers: Tokenizers, pieces: Mapping[str, Sequence[str]]) -> Tokenizers:
     """Return the tokenizers of a public model with further pieces of languages; the first are merged first."""
     vocabulary = tokenizers.imported

@@ -32,6 +32,7 @@ from nmt.runs.info import Selected, Weights, write_selected
 from nmt.runs.log import best_scores
 from nmt.runs.state import TrainState, load_state, saved_steps, update_state
 from nmt.training.limits import End, cut_short, ended_by, resume_command
+from nmt.training.report.changes import changes
 from nmt.training.report.log import TrainingLog, clock, position
 from nmt.training.report.meter import Meter, collapse_alarm
 from nmt.training.session import Session
@@ -202,7 +203,11 @@ def _watched(session: Session, model: Model) -> dict[str, Validation]:
 def _record_watched(session: Session, log: TrainingLog, watched: Mapping[str, Validation], kind: Weights) -> None:
     """Log the scores of the test sets of training.watch, and how BLEU has changed since step 0."""
     state = session.state
+    validations: dict[str, Validation] = {}
     for name, validation in watched.items():
+        validations |= {f"{name}/{direction}": part for direction, part in validation.by_direction.items()}
+        validations[name] = validation
+    for name, validation in validations.items():
         bleu = validation.scores["bleu"]
         scores = {"perplexity": validation.perplexity, **validation.scores}
         if state.step == 0:
@@ -250,6 +255,10 @@ def select_at_end(session: Session, meter: Meter, limit: str | None) -> None:
             f"warning: the selected weights are not better than those that the run started with, "
             f"{_scored(session, state.start_score)}; {settings.init_from} remains the better model"
         )
+    if state.start_score is not None:
+        directions = session.data.directions if session.data.has_several_directions else []
+        for line in changes(run, directions, selected.weights, step):
+            log.say(line)
     if scores.get("bleu", math.nan) >= 0:
         if note := no_match_note(scores):
             log.say(f"warning: {note}")

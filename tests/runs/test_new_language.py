@@ -62,7 +62,8 @@ class Place:
         files = {name: {language: f"{name}.{language}" for language in (NAME, "de", "en")} for name in ("train", "dev")}
         data = {
             "direction": f"{NAME}-en", "directions": [f"{NAME}-en", f"en-{NAME}", "de-en"],
-            "train": [{"files": files["train"]}], "valid": {"files": files["dev"]}, "test": {},
+            "train": [{"files": files["train"]}], "valid": {"files": files["dev"]},
+            "test": {"seen": {"files": files["dev"]}},
         }  # fmt: skip
         model = open_saved(self.start).config.model.model_dump()
         size = max(map(len, vocabulary_of(self.start).pieces))
@@ -182,10 +183,24 @@ def test_frozen_embeddings_learn_only_new_rows(place: Place) -> None:
         assert torch.equal(tensor, after[name]), name
 
 
+def test_changes_of_directions_are_one_table(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.trained("watching", max_steps=2, watch=["seen"], average_last=1)
+    lines = capsys.readouterr().err.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.split()[-3:] == ["start", "now", "change"])
+    directions = [f"{NAME}-en", f"en-{NAME}", "de-en"]
+    rows = [line.split() for line in lines[first + 1 : first + 7]]
+    assert [row[:-3] for row in rows] == [[*name, d] for name in (["development", "set"], ["seen"]) for d in directions]
+    for row in rows:
+        start, now, change = map(float, row[-3:])
+        assert change == pytest.approx(now - start, abs=0.11)
+
+
 def test_export_gives_equal_ids_and_translations(place: Place, tmp_path: Path) -> None:
     run = place.trained("run", max_steps=8)
     saved = open_saved(run)
     export(ExportOptions(run), tmp_path / "out", "transformers")
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert (f"`{NAME}` uses the tag of `de`" in card) == (place.kind == "m2m")
     if (tokenizer_json := tmp_path / "out" / "tokenizer.json").exists():
         vocabulary = json.loads(tokenizer_json.read_text(encoding="utf-8"))["model"]["vocab"]
         assert {piece: vocabulary[piece] for piece in LETTERS} and NAME in vocabulary

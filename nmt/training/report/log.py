@@ -44,9 +44,9 @@ class TrainingLog:
 
     A record is flat. `kind` is train, valid, ema, average, final, skipped, warning, modifier or mixture (which has a
     mapping, `shares`); `step` is the update it belongs to. A model with several directions has records valid/DIRECTION
-    and so on, besides records of their means; test sets of training.watch have watch/NAME. To compare training and
-    development set, use `nll` (nats per token): `loss` is the training objective, which includes label smoothing and
-    divergence, and equals `nll` on the development set.
+    and so on, besides records of their means; test sets of training.watch have watch/NAME, and watch/NAME/DIRECTION. To
+    compare training and development set, use `nll` (nats per token): `loss` is the training objective, which includes
+    label smoothing and divergence, and equals `nll` on the development set.
     """
 
     def __init__(
