@@ -18,8 +18,8 @@ MAY_CHANGE = {
     "training.max_steps", "training.max_minutes", "training.max_epochs", "training.patience",
     "training.log_every_steps", "training.validate_every_steps", "training.save_every_steps", "training.keep_last",
     "training.average_last", "training.max_tokens", "training.planned_steps", "training.device", "training.parallel",
-    "training.compile", "training.run_dir", "training.watch", "training.report_to", "search.batch_tokens", "data.dir",
-    "data.root",
+    "training.compile", "training.recompute", "training.run_dir", "training.watch", "training.report_to",
+    "search.batch_tokens", "data.dir", "data.root",
 }  # fmt: skip
 """Settings that may change when a run is resumed: for its end, checkpoints, logs and memory."""
 

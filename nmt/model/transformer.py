@@ -11,11 +11,13 @@ Legend: B sentences, S source and T target length, D width, V vocabulary, H head
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import unwrap
 from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from nmt.model.attention import KeyValue, MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
@@ -175,6 +177,8 @@ class Stack(nn.Module):
     """An embedding, a sequence of layers and, with pre-norm, a final norm."""
 
     layers: Sequence[EncoderLayer | DecoderLayer]
+    recomputes = False
+    """Whether only the inputs of layers are kept for the backward pass, which computes the rest again."""
 
     def __init__(self, config: ModelConfig, embedding: Embedding, layers: Iterable[nn.Module]) -> None:
         super().__init__()
@@ -187,6 +191,13 @@ class Stack(nn.Module):
     def last_norm(self) -> nn.LayerNorm:
         """The layer norm that produces the hidden states."""
         return self.layers[-1].feed_forward_residual.norm if isinstance(self.norm, nn.Identity) else self.norm
+
+    def _run(self, layer: nn.Module, *inputs: object) -> Tensor:
+        """Apply a layer of the stack."""
+        if self.recomputes and torch.is_grad_enabled():
+            # without its decorator, which imports PyTorch's compiler
+            return cast(Tensor, unwrap(checkpoint)(layer, *inputs, use_reentrant=False))
+        return cast(Tensor, layer(*inputs))
 
 
 class Encoder(Stack):
@@ -202,7 +213,7 @@ class Encoder(Stack):
         x = self.embedding(ids, layout.positions, layout.max_len, layout.kept)
         mask = attention_mask(layout, layout)
         for layer in self.layers:
-            x = layer(x, mask)
+            x = self._run(layer, x, mask)
         hidden: Tensor = self.norm(x)
         return hidden
 
@@ -247,7 +258,7 @@ class Decoder(Stack):
         memory_mask = None if memory_layout is None else attention_mask(layout, memory_layout)
         for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory), strict=True)):
             of_layer = weights if i == self.attention_layer else None
-            x = layer(x, mask, kv, memory_mask, of_layer)
+            x = self._run(layer, x, mask, kv, memory_mask, of_layer)
         hidden: Tensor = self.norm(x)
         return hidden
 

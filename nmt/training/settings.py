@@ -90,14 +90,18 @@ class TrainingConfig(Section):
     GPU bf16, or fp16 if the GPU does not support bf16."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Whether to compile the model with torch.compile, which delays the first update by a minute or more. auto: on a
-    GPU, unless there is no compiler or parallel is fsdp. Results are the same except for rounding and the random
-    numbers of dropout."""
+    GPU, unless there is no compiler, parallel is fsdp, or recompute is on. Results are the same except for rounding and
+    the random numbers of dropout."""
     update_tokens: int = Field(4096, ge=1)
     """Target tokens per optimizer update, end of sentence included. This affects what the model learns."""
     max_tokens: Annotated[int, Field(ge=2)] | Literal["auto"] | None = None
     """Maximum size of a micro-batch in tokens of its larger side. This affects memory, not what the model learns. auto:
     the largest size that fits into memory, measured once at the start of the run. By default auto for one process on a
     GPU, otherwise 8,192."""
+    recompute: bool = False
+    """Whether the backward pass computes the activations of each layer again instead of keeping them all (activation
+    checkpointing; Chen et al., 2016, arXiv:1604.06174). This takes much less memory for one more forward pass of the
+    layers, and learns the same. The model is then not compiled."""
     objective: ObjectiveName = "translation"
     """What the model learns. translation: to translate the training pairs. denoising: to restore lines in which spans
     of pieces are masked (Lewis et al., 2019). masked: to predict masked pieces of a line (Devlin et al., 2019). causal:

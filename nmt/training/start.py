@@ -28,6 +28,7 @@ from nmt.share.export import model_card
 from nmt.text.vocabularies import Tokenizers
 from nmt.training.limits import is_finished
 from nmt.training.loop import train
+from nmt.training.memory import check_memory
 from nmt.training.optim import make_optimizer, make_scaler
 from nmt.training.parallel import World, shard
 from nmt.training.plan import TrainingPlan, locked
@@ -77,6 +78,7 @@ def write_run(session: Session, inputs: Inputs, info: RunInfo) -> None:
     corpora = inputs.corpora
     is_resumed = inputs.plan.resume
     check_disk(session, is_resumed)
+    check_memory(session)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):
         path.mkdir(parents=True, exist_ok=True)
     if not (is_resumed and _has_tokenizer(run, corpora)):

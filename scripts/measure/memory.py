@@ -8,11 +8,19 @@ RssShmem of /proc/PID/status, sampled every 50 ms. The updates are large and the
 run goes through two windows; then it is resumed for one more update. CPU time is that of all updates but the first, so
 that other work on the machine disturbs it less than tokens per second. The exit status is 1 if the peaks are further
 apart than 300 MB.
+
+    python -m scripts.measure.memory --counted
+
+compares the memory that `nmt train` counts before it starts (nmt/training/memory.py) with the peak of two updates of
+two micro-batches each, in float32 on one thread, and prints what adapting public models takes, which is counted only.
+Each size is measured in a process of its own, in which the C library returns what is freed to the system: by default it
+keeps some of it, which depends on the order of allocations.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import random
@@ -22,16 +30,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
+from nmt.data.batching import Pairs
 from nmt.data.corpus import SHARD_PAIRS, Corpus
+from nmt.data.lines import Lines
 from nmt.data.manifest import DATA_FORMAT, SHARDED_FORMAT, ShardRecord, SplitRecord, content_fingerprint, file_facts
+from nmt.data.rows import RowPacking
 from nmt.layout import DataDir, RunDir
+from nmt.model.settings import ModelConfig
+from nmt.model.transformer import Model, Transformer
 from nmt.text.ids import N_SPECIAL
+from nmt.training.loss import token_loss
+from nmt.training.memory import count_memory
+from nmt.training.optim import Ema, make_optimizer
+from nmt.training.settings import TrainingConfig
+from nmt.training.setup.inputs import freeze
 
 LIMIT = 300.0  # MB = 2^20 bytes
 SECONDS_BETWEEN_SAMPLES = 0.05
@@ -44,6 +63,7 @@ SETTINGS = {
 }  # fmt: skip
 DATA = Path(__file__).parents[2] / "data"
 NMT = (sys.executable, "-m", "nmt")
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -178,12 +198,121 @@ def resident_memory(pid: int) -> int:
     return sum(int(kilobytes) for kilobytes in re.findall(r"^Rss(?:Anon|File|Shmem):\s+(\d+) kB$", status, re.M))
 
 
+@dataclass(frozen=True)
+class Case:
+    """A size for which the count is compared with a measurement."""
+
+    model: Mapping[str, object]
+    training: Mapping[str, object]
+    vocabulary: int
+    n_tokens: int
+    """The tokens of a micro-batch."""
+
+
+SMALL: dict[str, object] = {"d_model": 256, "n_heads": 4, "d_ff": 1024, "encoder_layers": 3, "decoder_layers": 3}
+WIDE: dict[str, object] = {"d_model": 512, "n_heads": 8, "d_ff": 2048, "encoder_layers": 6, "decoder_layers": 6}
+POST: dict[str, object] = {"norm": "post", "activation": "gelu", "attention_dropout": 0.1, "activation_dropout": 0.1}
+CASES = {
+    "3+3 layers, width 256": Case(SMALL, {}, 8000, 4096),
+    "the same, recomputed": Case(SMALL, {"recompute": True}, 8000, 4096),
+    "the same, 2,048 tokens": Case(SMALL, {}, 8000, 2048),
+    "the same, recomputed, 2,048 tokens": Case(SMALL, {"recompute": True}, 8000, 2048),
+    "post-norm, gelu, all dropout, 2,048 tokens": Case(SMALL | POST, {}, 8000, 2048),
+    "6+6 layers, width 512, 1,024 tokens": Case(WIDE, {}, 20_000, 1024),
+    "the same, recomputed, 1,024 tokens": Case(WIDE, {"recompute": True}, 20_000, 1024),
+    "the same, frozen embeddings and EMA": Case(WIDE, {"freeze": ["embeddings"], "ema": 0.99}, 20_000, 1024),
+}
+LARGE: dict[str, object] = {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "encoder_layers": 12, "decoder_layers": 12}
+PUBLIC = {
+    "NLLB-200 600M": (LARGE, 256_206),
+    "M2M-100 418M": (LARGE, 128_112),
+    "either, cut to 20,000 pieces": (LARGE, 20_000),
+    "opus-mt": (WIDE, 58_101),
+}
+"""Shapes and pieces of public models, whose embeddings and output layer are tied."""
+WAYS: dict[str, dict[str, object]] = {
+    "": {},
+    "recomputed": {"recompute": True},
+    "recomputed, embeddings frozen": {"recompute": True, "freeze": ["embeddings"]},
+}
+
+
+def counted(model: Model, settings: TrainingConfig, n_tokens: int) -> float:
+    """Freeze parts of a model, and return the bytes that training it takes by counting."""
+    freeze(model, settings.freeze)
+    for stack in model.stacks:
+        stack.recomputes = settings.recompute
+    return sum(count_memory(model, settings, CPU, "float32", n_tokens).values())
+
+
+def compare_counted() -> None:
+    """Print counted and measured memory of each case, and counted memory of public models."""
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "131072", "OMP_NUM_THREADS": "1"}
+    print("| size | counted (MB) | measured (MB) | ratio |\n|---|--:|--:|--:|")
+    for name in CASES:
+        command = [sys.executable, "-m", "scripts.measure.memory", "--case", name]
+        subprocess.run(command, check=True, env=environment)
+    print("\n| model | training | 1,024 tokens | 4,096 tokens |\n|---|---|--:|--:|")
+    for name, (shape, n_pieces) in PUBLIC.items():
+        for way, training in WAYS.items():
+            settings = TrainingConfig.model_validate(training)
+            gigabytes = []
+            for n_tokens in (1024, 4096):
+                with torch.device("meta"):
+                    model = Transformer(ModelConfig.model_validate(shape), n_pieces, n_pieces)
+                gigabytes.append(f"{counted(model, settings, n_tokens) / 1e9:.1f} GB")
+            print(f"| {name} | {way} | {' | '.join(gigabytes)} |")
+
+
+def measure_counted(name: str) -> None:
+    """Print counted and measured memory of a case, measured in this process."""
+    case = CASES[name]
+    settings = TrainingConfig.model_validate(case.training)
+    rng = np.random.default_rng(0)
+    sizes = np.clip(rng.gamma(2.0, 12.0, 4000), 2, 100).astype(int)
+    lines = Lines.of([rng.integers(N_SPECIAL, case.vocabulary, n) for n in sizes])
+    batches = RowPacking(Pairs(lines, lines))
+    parts = batches.split(np.arange(len(sizes)), case.n_tokens)
+    before = _own_memory("VmRSS")
+    model = Transformer(ModelConfig.model_validate(case.model), case.vocabulary, case.vocabulary)
+    n_bytes = counted(model, settings, case.n_tokens)
+    optimizer = make_optimizer(model, settings)
+    average = Ema(model, settings.ema) if settings.ema else None
+    validated = copy.deepcopy(model) if average else None
+    for step in (1, 2):
+        for _ in range(2):
+            token_loss(model, batches.batch(next(parts)), settings).loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if average is not None:
+            average.update(list(model.parameters()), step, torch.ones(()))
+        optimizer.zero_grad(set_to_none=True)
+    del validated
+    measured = _own_memory("VmHWM") - before
+    print(f"| {name} | {n_bytes / 1e6:,.0f} | {measured / 1e6:,.0f} | {n_bytes / measured:.2f} |", flush=True)
+
+
+def _own_memory(field: str) -> int:
+    """Return a field of the status of this process, in bytes."""
+    match = re.search(rf"^{field}:\s+(\d+) kB$", Path("/proc/self/status").read_text(encoding="ascii"), re.M)
+    assert match, f"Linux reports {field}"
+    return 1024 * int(match[1])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--counted", action="store_true", help="compare counted and measured memory instead")
+    parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--pairs", type=int, nargs=2, default=[50_000, 20_000_000], help="pairs of both corpora")
     parser.add_argument("--updates", type=int, nargs=2, default=[200, 900], help="updates to train on each")
     parser.add_argument("--dir", type=Path, default=DATA, help="folder for 3 GB of data, which are removed at the end")
     options = parser.parse_args()
+    if options.case:
+        measure_counted(options.case)
+        return 0
+    if options.counted:
+        compare_counted()
+        return 0
     results = []
     with tempfile.TemporaryDirectory(prefix="memory.", dir=options.dir) as temporary:
         folder = Path(temporary).resolve()

@@ -11,7 +11,6 @@ import importlib.util
 import os
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -41,6 +40,7 @@ from nmt.model.transformer import Model
 from nmt.runs.info import InitialWeights, RunInfo, launch
 from nmt.text.ids import PAD
 from nmt.training.loss import Forward
+from nmt.training.memory import FLOAT, fixed_memory, free_bytes
 from nmt.training.objective import Objective
 from nmt.training.parallel import World
 from nmt.training.settings import DEFAULT_MAX_TOKENS, TrainingConfig
@@ -207,9 +207,8 @@ def pick_max_tokens(
         free_memory()
         return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
-    # gradients and two moments, plus the moving average and the copy of the model that validates it
-    n_copies = 5 if objective.settings.ema else 3
-    fixed = max(0.0, used[0] - per_token * n_small) + n_copies * 4 * model.n_parameters
+    to_come = sum(fixed_memory(model, objective.settings)) - FLOAT * model.n_parameters  # which are there
+    fixed = max(0.0, used[0] - per_token * n_small) + to_come
     free = SAFE_SHARE[device.type] * free_bytes(device) - fixed
     return int(max(longest, min(useful, free / per_token)))
 
@@ -241,24 +240,6 @@ def pass_bytes(
     return 2.0 * sum(saved.values())
 
 
-def free_bytes(device: torch.device) -> float:
-    """Return the number of bytes that this process may still allocate."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return float(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
-    limits = [2.0**33]  # 8 GiB, where nothing can be read
-    try:
-        fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        limits = [1024.0 * int(fields["MemAvailable"].split()[0])]
-        group = Path("/sys/fs/cgroup")  # the limit of a container, if any; cached files can be dropped
-        cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())["inactive_file"]
-        used = float((group / "memory.current").read_text()) - float(cached)
-        limits.append(float((group / "memory.max").read_text()) - used)
-    except (OSError, ValueError, KeyError):
-        pass
-    return min(limits) / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-
-
 BACKEND = "inductor"
 
 
@@ -279,6 +260,8 @@ def pick_compile(settings: TrainingConfig, device: torch.device, is_sharded: boo
     if setting == "off" or (setting == "auto" and device.type == "cpu"):
         return False
     reason = "a sharded model (parallel: fsdp) is not compiled" if is_sharded else _no_compiler(device)
+    if settings.recompute:
+        reason = "a model with training.recompute is not compiled"
     if setting == "on" and reason is not None:
         raise ConfigError(f"training.compile: on is not possible: {reason}; use auto or off")
     return reason is None

@@ -72,6 +72,8 @@ def read_inputs(plan: TrainingPlan, world: World) -> Inputs:
     model = make_model(config.model, sizes)
     copy = None
     freeze(model, settings.freeze)
+    for stack in model.stacks:
+        stack.recomputes = settings.recompute
     if settings.freeze and not plan.start and world.is_rank0:
         say(f"training.freeze: {', '.join(settings.freeze)} keep random weights because training.init_from is not set")
     to_shard = settings.parallel == "fsdp" and world.size > 1
