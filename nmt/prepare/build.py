@@ -269,12 +269,12 @@ Builds: TypeAlias = dict[tuple[str, str], Build]
 
 
 def check_letters(
-    builds: Builds, tokenizers: Mapping[tuple[str, str], Tokenizers], new: Collection[str] = (), vocab_size: int = 0
+    builds: Builds, tokenizers: Mapping[tuple[str, str], Tokenizers], new: Collection[str], n_more: int = 0
 ) -> list[str]:
     """Add a warning to a build for each language of which an imported vocabulary lacks letters, and return a note for
     each whose letters will be added.
 
-    new: the languages that the vocabulary lacks; vocab_size: the number of pieces to which it will grow.
+    new: the languages that the model does not know; n_more: the number of pieces by which its vocabulary will grow.
     """
     vocabulary = next(iter(tokenizers.values())).imported
     if vocabulary is None:
@@ -287,13 +287,13 @@ def check_letters(
             letters.update(missing)
             if missing:
                 rows.append((language in new, is_notable, f"{language}: {what}", build.warnings))
-    size = len(vocabulary.pieces[0]) + len(letters)
     remedy = "train a vocabulary (without tokenizer.model), or give a model with byte fallback"
     if vocabulary.direction:
-        remedy = f"--set tokenizer.vocab_size={size} adds them"
+        pieces = max(vocabulary.pieces, key=len)
+        remedy = f"--set tokenizer.vocab_size={len({*pieces} - {*new} | letters)} adds them"
     notes = []
     for is_new, is_notable, what, warnings in rows:
-        if is_new or (is_notable and vocabulary.direction and size <= vocab_size):
+        if is_new or len(letters) <= n_more:
             notes.append(f"{what}; they will be added")
         elif is_notable:
             warnings.append(f"{what}; a model cannot tell them apart; {remedy}")

@@ -107,7 +107,7 @@ def prepare(
             build.clean_mono()
         texts = {pair: build.prepared_text for pair, build in builds.items()}
         tokenizers = make_tokenizers(work, data, config.tokenizer, texts, reused, new)
-        check_letters(builds, tokenizers)
+        check_letters(builds, tokenizers, new.languages)
         for pair, build in builds.items():
             with naming(build.name):
                 folder_of_pair = DataDir(staged.path / build.name)
@@ -169,7 +169,7 @@ def dry_run(
     tokenizers = {}
     if reused is not None:
         tokenizers = {pair: reused.of_languages(pair) if build.name else reused for pair, build in builds.items()}
-        for note in check_letters(builds, tokenizers, new.languages, config.tokenizer.vocab_size):
+        for note in check_letters(builds, tokenizers, new.languages, new.n):
             echo(note)
     for pair, build in builds.items():
         if build.name:

@@ -16,7 +16,7 @@ from itertools import chain, permutations
 from typing import Any
 from unicodedata import normalize
 
-from nmt.console import listed, printable_sentence
+from nmt.console import amount, listed, printable_sentence
 from nmt.errors import DataError
 from nmt.languages.codes import (
     character_class,
@@ -192,7 +192,10 @@ def missing_letters(side: int, samples: Mapping[str, Sample], tokenizer: Tokeniz
     where = max(lines, key=lambda where: len({*missing} & {*lines[where][:_SHOWN]}))
     example = printable_sentence(beginning(lines[where], _SHOWN))
     letters = listed(map(repr, missing), _MOST_CHARACTERS)
-    what = f"the vocabulary lacks {letters}, {share:.2%} of the characters of a sample, such as in {where}: '{example}'"
+    what = (
+        f"the vocabulary lacks {amount(len(missing), 'character')} ({letters}), {share:.2%} of the text of a sample, "
+        f"such as in {where}: '{example}'"
+    )
     return missing, share > _MOST_UNKNOWN, what
 
 
