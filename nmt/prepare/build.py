@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -34,7 +34,14 @@ from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import HINTS, CleanReport, skipped_units, total
 from nmt.prepare.pairs import OpenSource, SentencePair, naming
 from nmt.prepare.pipeline.clean import NO_OTHERS, Others
-from nmt.prepare.pipeline.encode import EncodedText, PreparedText, encode_text, link_files, write_encoded
+from nmt.prepare.pipeline.encode import (
+    EncodedText,
+    PreparedText,
+    encode_text,
+    link_files,
+    text_record,
+    write_encoded,
+)
 from nmt.prepare.pipeline.fuzzy import match_lines
 from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
 from nmt.prepare.pipeline.read import read_side, sample_parts, training_parts
@@ -44,6 +51,7 @@ from nmt.prepare.recipe import Recipe
 from nmt.prepare.report import (
     MonoReport,
     PreparationReport,
+    TokenizerReport,
     clean_record,
     counted_source,
     make_report,
@@ -52,7 +60,7 @@ from nmt.prepare.report import (
 )
 from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import lacking, samples_of
+from nmt.prepare.suspicions import missing_letters, samples_of
 from nmt.text.blocks import BlockEncoder
 from nmt.text.letters import count_forms, usual_forms, write
 from nmt.text.lines import bounded_list
@@ -167,6 +175,15 @@ class Build:
             return report
         return report.model_copy(update={"warnings": [f"{self.name}: {warning}" for warning in report.warnings]})
 
+    def sampled_pieces(self, tokenizers: Tokenizers) -> TokenizerReport:
+        """Return the report on tokenizers, with counts of a sample of the training text."""
+        text = {}
+        for language, tokenizer in tokenizers.by_language.items():
+            side = self.data.pair.index(language)
+            lines = [pair[side] for key in self.train for pair in self.samples[key].pairs]
+            text[language] = text_record(BlockEncoder(tokenizer).encode(lines))
+        return tokenizer_report(tokenizers, text)
+
     def write(self, directory: DataDir, tokenizers: Tokenizers, settings: Recipe) -> None:
         """Write all files of the data directory."""
         data = self.data
@@ -187,7 +204,6 @@ class Build:
         self._record_split_off(encoded)
         n_pairs = sum(split.pairs for split in self.splits.values())
         link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
-        self.warnings += lacking(self.samples, tokenizers)
         classes = {name: split.classes for name, split in self.splits.items() if split.classes}
         self.outcome = self.report(
             encoded.reports,
@@ -250,6 +266,38 @@ class Build:
 
 Builds: TypeAlias = dict[tuple[str, str], Build]
 """By their pairs of languages."""
+
+
+def check_letters(
+    builds: Builds, tokenizers: Mapping[tuple[str, str], Tokenizers], new: Collection[str], n_more: int = 0
+) -> list[str]:
+    """Add a warning to a build for each language of which an imported vocabulary lacks letters, and return a note for
+    each whose letters will be added.
+
+    new: the languages that the model does not know; n_more: the number of pieces by which its vocabulary will grow.
+    """
+    vocabulary = next(iter(tokenizers.values())).imported
+    if vocabulary is None:
+        return []
+    rows = []
+    letters = set[str]()
+    for pair, build in builds.items():
+        for language, tokenizer in tokenizers[pair].by_language.items():
+            missing, is_notable, what = missing_letters(pair.index(language), build.samples, tokenizer)
+            letters.update(missing)
+            if missing:
+                rows.append((language in new, is_notable, f"{language}: {what}", build.warnings))
+    remedy = "train a vocabulary (without tokenizer.model), or give a model with byte fallback"
+    if vocabulary.direction:
+        pieces = max(vocabulary.pieces, key=len)
+        remedy = f"--set tokenizer.vocab_size={len({*pieces} - {*new} | letters)} adds them"
+    notes = []
+    for is_new, is_notable, what, warnings in rows:
+        if is_new or len(letters) <= n_more:
+            notes.append(f"{what}; they will be added")
+        elif is_notable:
+            warnings.append(f"{what}; a model cannot tell them apart; {remedy}")
+    return notes
 
 
 def _train_record(encoded: EncodedText, labels: Labels | None) -> SplitRecord:

@@ -29,7 +29,7 @@ from nmt.errors import DataError
 from nmt.files.document import read_document
 from nmt.files.write import link, replace_file, writing
 from nmt.layout import DataDir
-from nmt.prepare.build import open_builds, settle_all
+from nmt.prepare.build import check_letters, open_builds, settle_all
 from nmt.prepare.cleaning.counts import REASONS, summed, total
 from nmt.prepare.pairs import OpenSource, naming
 from nmt.prepare.pipeline.encode import EncodedText, encode_text, link_files, make_tokenizers, use_tokenizers
@@ -55,7 +55,6 @@ from nmt.prepare.report import (
 )
 from nmt.prepare.report_page import report_json, report_page, write_report
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import lacking
 from nmt.tasks.perform import TaskRunner
 from nmt.tasks.processes import InProcess
 from nmt.text.settings import TokenizerConfig
@@ -108,6 +107,7 @@ def prepare(
             build.clean_mono()
         texts = {pair: build.prepared_text for pair, build in builds.items()}
         tokenizers = make_tokenizers(work, data, config.tokenizer, texts, reused, new)
+        check_letters(builds, tokenizers, new.languages)
         for pair, build in builds.items():
             with naming(build.name):
                 folder_of_pair = DataDir(staged.path / build.name)
@@ -166,12 +166,17 @@ def dry_run(
     with TemporaryDirectory(prefix="nmt-") as folder:
         builds = open_builds(config.data, Work(Path(folder), engine, SIZES), sample)
         settle_all(builds, reused)
-    for build in builds.values():
+    tokenizers = {}
+    if reused is not None:
+        tokenizers = {pair: reused.of_languages(pair) if build.name else reused for pair, build in builds.items()}
+        for note in check_letters(builds, tokenizers, new.languages, new.n):
+            echo(note)
+    for pair, build in builds.items():
         if build.name:
             echo(build.name)
-        if reused is not None:
-            build.warnings += lacking(build.samples, reused)
-        outcome = build.report(build.text.reports, recipe(build.data, config.tokenizer, reused, new), kind="dry run")
+        pieces = build.sampled_pieces(tokenizers[pair]) if tokenizers else None
+        settings = recipe(build.data, config.tokenizer, reused, new)
+        outcome = build.report(build.text.reports, settings, kind="dry run", tokenizer=pieces)
         for line in screen(outcome):
             echo(line)
         if config.data.mono:

@@ -310,8 +310,7 @@ def table(report: PreparationReport, splits: Mapping[str, SplitRecord], asked: i
         elif size < asked:
             note = f": the text allows no more, {asked:,} were requested"
         yield f"vocabulary: {size:,} pieces for {languages}{note}"
-    for language, counts in report.tokenizer.text.items():
-        yield f"{language}: {length_of_pieces(language, counts)}"
+    yield from _lengths_of_pieces(report.tokenizer)
     for name, split in splits.items():
         if trip := split.round_trip:
             others = f"; {trip.control:,} with control characters are not" if trip.control else ""
@@ -363,6 +362,11 @@ def count_lines(rows: _Rows) -> Iterator[str]:
         yield from folded(f"{counts}  {counted(dropped)}".rstrip(), columns(sys.stdout))
 
 
+def _lengths_of_pieces(tokenizer: TokenizerReport) -> Iterator[str]:
+    for language, counts in tokenizer.text.items():
+        yield f"{language}: {length_of_pieces(language, counts)}"
+
+
 def length_of_pieces(language: str, counts: TextRecord) -> str:
     """Format the mean length of pieces, and the shares of single bytes and unknown pieces.
 
@@ -410,6 +414,8 @@ def screen(report: PreparationReport) -> Iterator[str]:
             yield f"{REASONS[reason]}: {n:,} of {report.read:,} pairs ({n / report.read:.1%}), such as"
             yield from samples
     yield ""
+    if report.tokenizer is not None:
+        yield from _lengths_of_pieces(report.tokenizer)
     for warning in report.warnings:
         yield from wrapped(f"warning: {warning}")
     more = ""

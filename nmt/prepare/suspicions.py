@@ -16,7 +16,7 @@ from itertools import chain, permutations
 from typing import Any
 from unicodedata import normalize
 
-from nmt.console import printable_sentence
+from nmt.console import amount, listed, printable_sentence
 from nmt.errors import DataError
 from nmt.languages.codes import (
     character_class,
@@ -37,7 +37,7 @@ from nmt.text.letters import count_forms, usual_forms
 from nmt.text.pairing import Sample, unaligned
 from nmt.text.profiles import Profiles, trigrams
 from nmt.text.reading import COMPOSED, NOT_NFC, form_shares, unusual_forms
-from nmt.text.vocabularies import Tokenizers
+from nmt.text.tokenizer import Tokenizer
 from nmt.text.words import beginning
 
 _LEAST_PAIRS = 20  # fewer are no evidence
@@ -63,8 +63,9 @@ _READINGS = [
     *permutations(("KOI8-R", "KOI8-U", "WINDOWS-1251", "ISO-8859-5", "CP866"), 2),
     *permutations(("ISO-8859-2", "WINDOWS-1250", "WINDOWS-1252", "WINDOWS-1254", "WINDOWS-1257"), 2),
 ]
-_MOST_UNKNOWN = 0.005  # of the characters of a language
+_MOST_UNKNOWN = 0.001  # of the characters of a language
 _MOST_CHARACTERS = 8  # in a warning
+_SHOWN = 60  # characters of an example
 _IDENTIFIED = 250  # lines of a side
 _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
 _LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
@@ -179,20 +180,23 @@ def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -
     )
 
 
-def lacking(samples: Mapping[str, Sample], tokenizers: Tokenizers) -> Iterator[str]:
-    """Yield a warning for each language of which an imported vocabulary lacks a notable share of the characters."""
-    if tokenizers.imported is None:
-        return
-    for side, language in enumerate(tokenizers.languages):
-        text = "".join(pair[side] for pair in _pairs_of(samples, samples))
-        counts = Counter(normalize("NFKC", text)).most_common()  # as segmenters do
-        unknown = [(sign, n) for sign, n in counts if UNK in tokenizers[language].encode(sign)]
-        if sum(n for _, n in unknown) > _MOST_UNKNOWN * len(text):
-            most = str(dict(unknown[:_MOST_CHARACTERS])).strip("{}")
-            yield (
-                f"{language}: the vocabulary lacks characters, which a model then cannot tell apart; in a sample there "
-                f"are {most}; start from a model that has them, or train a vocabulary"
-            )
+def missing_letters(side: int, samples: Mapping[str, Sample], tokenizer: Tokenizer) -> tuple[list[str], bool, str]:
+    """Return the characters of a side that a vocabulary lacks, whether they are a notable share, and a description."""
+    lines = {}
+    for key, sample in samples.items():
+        for pair, place in zip(sample.pairs, sample.places, strict=True):
+            lines[f"data.{key}, line {place.line:,}"] = normalize("NFKC", pair[side])  # as segmenters do
+    counts = Counter("".join(lines.values()))
+    missing = [letter for letter, _ in counts.most_common() if UNK in tokenizer.encode(letter)]
+    share = sum(counts[letter] for letter in missing) / counts.total()
+    where = max(lines, key=lambda where: len({*missing} & {*lines[where][:_SHOWN]}))
+    example = printable_sentence(beginning(lines[where], _SHOWN))
+    letters = listed(map(repr, missing), _MOST_CHARACTERS)
+    what = (
+        f"the vocabulary lacks {amount(len(missing), 'character')} ({letters}), {share:.2%} of the text of a sample, "
+        f"such as in {where}: '{example}'"
+    )
+    return missing, share > _MOST_UNKNOWN, what
 
 
 # --- letter trigrams --------------------------------------------------------------------------------
@@ -306,7 +310,7 @@ def _script(line: str, language: str) -> str:
 
 
 def _shown(line: int, lines: Mapping[int, str]) -> str:
-    return f"such as line {line:,}: '{printable_sentence(beginning(lines[line], 60))}'"
+    return f"such as line {line:,}: '{printable_sentence(beginning(lines[line], _SHOWN))}'"
 
 
 def _to_repair(

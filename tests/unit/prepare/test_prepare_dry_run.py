@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,6 +68,26 @@ def test_dry_run_of_several_pairs_reports_same_counts_and_warnings_as_prepare(pl
     warnings = [line for line in place.said if line.startswith("warning: ")]
     assert warnings and all(line.startswith("warning: en-fr: data.train.0 (train.en)") for line in warnings)
     assert warnings[0][:60] in "\n".join(dry)
+
+
+def test_given_model_has_same_warnings_and_pieces_per_word_in_dry_run_as_in_prepare(place: Folder) -> None:
+    """Also with several pairs of languages, of which `en` is in both."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(line.replace("\u00fc", "u").replace("\u00f6", "o") for pair in TRAIN for line in pair),
+        model_prefix=str(place.folder / "text" / "own"), vocab_size=300, hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    train = [files("train"), {"files": {"en": "train.en", "fr": "train.de"}}]
+    changes: dict[str, Any] = {"data__train": train, "data__valid": 20, "data__test": {}}
+    config = place.config("", data__directions=["de-en", "en-fr"], tokenizer__model="own.model", **changes)
+    dry_run(config, report=place.folder / "dry", echo=lambda _: None)  # the last pair's report stays
+    prepare(config, place.data, echo=place.said.append)
+    dry, prepared = (
+        json.loads((path / "report.json").read_bytes()) for path in (place.folder / "dry", place.data / "en-fr")
+    )
+    assert dry["warnings"] == prepared["warnings"] and dry["tokenizer"] == prepared["tokenizer"]
+    warned = [line for line in place.said if "lacks" in line]
+    assert [line.split(": ")[1:3] for line in warned] == [["de-en", "de"], ["en-fr", "fr"]]
+    assert all("'\u00fc'" in line and "tokenizer.model" in line and "line " in line for line in warned)
 
 
 def test_sets_too_short_for_bleu_in_the_target_language_are_in_the_warnings(place: Folder) -> None:
