@@ -12,6 +12,7 @@ from nmt.config import Config
 from nmt.config.load import load_config, overridden, read_tree
 from nmt.console import show
 from nmt.data.manifest import read_contents
+from nmt.data.sources import is_url
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.read import shipped
 from nmt.files.write import replace_file
@@ -65,8 +66,7 @@ def adapt(request: Adaptation, output: Path | None = None) -> int:
         recipe.record()
         replace_file(recipe.config, f"# Written by nmt adapt; other settings are those of {start}.\n{settings}")
     config = load_config(recipe.config)
-    shown = {"data": config.data.model_dump(mode="json", exclude_unset=True)}
-    show(f"{recipe.config}:", *dump_yaml(shown).splitlines())
+    show(f"{recipe.config}:", *dump_yaml({"data": read_tree(recipe.config)[1]["data"]}).splitlines())
     options = ["--config", str(recipe.config)]
     if status := run_shown([["prepare", *options, "--tokenizer-from", request.start]]):
         return status
@@ -101,7 +101,7 @@ def _settings(request: Adaptation, known: Config, run: RunDir) -> dict[str, Any]
     for source, paths in zip(tree["data"]["train"], (request.text, request.beside), strict=True):
         if paths:
             del source["files"]
-            train.append(source | _source(paths, languages))
+            train.append(_source(paths, languages) | source)
             for pair in permutations(train[-1].get("files", languages), 2):
                 directions["-".join(pair)] = None
     data: dict[str, Any] = {"direction": known.data.direction}
@@ -128,13 +128,15 @@ def _settings(request: Adaptation, known: Config, run: RunDir) -> dict[str, Any]
 
 def _source(paths: Sequence[str], languages: Sequence[str]) -> dict[str, Any]:
     """Return a source with all languages in one path, or of files whose names have languages. Raises ConfigError."""
-    if len(paths) == 1:
-        return {"path": paths[0]}
     files = {}
     for path in paths:
+        if not (Path(path).exists() or is_url(path) or "*" in path):
+            raise ConfigError(f"{path}: no such file")
         for language in languages:
             if f".{language}" in Path(path).suffixes:
                 files[language] = path
+    if len(paths) == 1:
+        return {"path": paths[0]}
     if len(files) < len(paths):
         raise ConfigError(
             f"{' '.join(paths)}: must be a file, a folder or a pattern in quotes with both languages, or a file for "

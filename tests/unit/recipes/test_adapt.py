@@ -45,6 +45,10 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written(nmt: Command, *words: object) -> Config:
+    """Return the configuration that is written with these arguments, whose files are created."""
+    for word in map(str, words):
+        if Path(word).suffix and "=" not in word and not Path(word).exists():
+            Path(word).touch()
     done = nmt("adapt", *words, "--output", "out")
     assert done.status == FAILED, done.err
     return load_config("out/adapt/config.yaml")
@@ -96,9 +100,10 @@ def test_known_directions_of_text_are_learned(
 @pytest.mark.parametrize(
     ("words", "offending"),
     [
-        (["a.tmx", "b.tmx"], "a.tmx b.tmx"),
+        (["mine.de", "mine.de"], "mine.de mine.de"),
         (["mine.de", "mine.cs"], "mine.cs"),
-        (["mine.de", "mine.en", "--general", "x.de", "x.txt"], "x.txt"),
+        (["memory.tmx"], "memory.tmx"),
+        (["mine.de", "mine.en", "--general", "mine.de", "mine.cs"], "mine.cs"),
         (["mine.de", "mine.en", "--set", "training.peak=1"], "training.peak"),
         (["mine.de", "mine.en", "--output", "taken"], "taken"),
         (["mine.de", "mine.en", "--from", "nowhere"], "nowhere"),
@@ -107,8 +112,11 @@ def test_known_directions_of_text_are_learned(
 def test_wrong_arguments_are_refused_before_anything_is_written(
     nmt: Command, base: Path, called: list[list[str]], words: list[str], offending: str
 ) -> None:
+    names = ["mine.cs", "mine.de", "mine.en"]
     Path("taken").mkdir()
+    for name in names:
+        Path(name).touch()
     run = [] if "--from" in words else ["--from", base]
     done = nmt("adapt", *run, *words)
     assert done.status == 2 and offending in done.err and done.err.count("\n") == 1
-    assert called == [] and [*Path().iterdir()] == [Path("taken")] and not any(Path("taken").iterdir())
+    assert called == [] and sorted(map(str, Path().rglob("*"))) == [*names, "taken"]
