@@ -148,6 +148,8 @@ class RunDir:
     calibration-….json       maps to the confidence in translations, by direction, see `nmt.translate.confidence`
     translations/            translations of evaluated texts, see `nmt.evaluate.run`
     ctranslate2-…/           see `ExportDir`, by number format (nmt translate --engine ctranslate2)
+    adapt/config.yaml        the configuration that nmt adapt has written, before it trains the run
+    adapt/prepared/          its data directory
     """
 
     path: Path
@@ -155,6 +157,7 @@ class RunDir:
     config = File("config.yaml")
     info = File("run.json")
     lock = File("lock")
+    adapt = File("adapt")
 
     @property
     def tokenizer(self) -> TokenizerDir:

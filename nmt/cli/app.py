@@ -26,7 +26,7 @@ GROUPS = {
     "Stages": ("prepare", "train", "translate", "evaluate"),
     "Data": ("data", "align", "filter"),
     "Results": ("compare", "score", "calibrate", "challenge", "robustness", "runs", "plot"),
-    "Recipes": ("sweep", "rerank", "distil", "back-translate", "bidirectional"),
+    "Recipes": ("adapt", "sweep", "rerank", "distil", "back-translate", "bidirectional"),
     "Sharing": ("import", "export", "push", "serve"),
     "Other commands": ("demo", "classify", "generate", "config"),
 }

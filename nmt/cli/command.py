@@ -105,7 +105,12 @@ SETTING_OF = {
 }
 """For each option that changes a setting, the key of the setting."""
 
-SEVERAL_VALUES = {"compare": ("--hyp", "--ref", "--group"), "filter": ("--kept",), "plot": ("--group", "--panel")}
+SEVERAL_VALUES = {
+    "adapt": ("--beside", "--general"),
+    "compare": ("--hyp", "--ref", "--group"),
+    "filter": ("--kept",),
+    "plot": ("--group", "--panel"),
+}
 """For each command, options that take all words up to the next option, such as the files of a pattern."""
 
 RECIPES = ("distil", "back-translate")

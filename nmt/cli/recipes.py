@@ -1,4 +1,4 @@
-"""The commands for recipes: `nmt sweep`, `rerank`, `distil`, `back-translate` and `bidirectional`."""
+"""The commands for recipes: `nmt adapt`, `sweep`, `rerank`, `distil`, `back-translate` and `bidirectional`."""
 
 from __future__ import annotations
 
@@ -34,6 +34,66 @@ from nmt.console import show
 from nmt.errors import ConfigError
 
 FAILED = 1  # exit status if a run failed
+
+
+@app.command()
+def adapt(
+    text: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TEXT", help="File with both languages, such as a TMX, or a folder of these; or a file for each."
+        ),
+    ],
+    start: Annotated[
+        str, option("--from", "Run to adapt: trained, or imported by nmt import.", "RUN", autocompletion=runs)
+    ],
+    output: Annotated[
+        Path | None, option("--output", "Run directory to write.  [default: runs/RUN-adapted]", "DIR")
+    ] = None,
+    minutes: Annotated[float, option("--minutes", "Training time.", "M", min=0.1)] = 10,
+    beside: Annotated[
+        list[str] | None, option("--beside", "Other text to train on as well, so that it is not forgotten.", "F...")
+    ] = None,
+    general: Annotated[
+        list[str] | None, option("--general", "Test set of other text, to compare on as well.", "F...")
+    ] = None,
+    like: Annotated[
+        list[str] | None,
+        option("--like", "New language of M2M-100 or NLLB, and a related one that it has; may be repeated.", "NEW=OLD"),
+    ] = None,
+    overrides: SetOption = None,
+) -> None:
+    """Adapt a run to text of your own.
+
+    Writes a configuration with the settings of configs/adapt.yaml, then shows and runs nmt prepare, train and compare.
+    300 pairs of the text (at most a tenth) are held out to select the weights, and 300 as the test set mine, on which
+    RUN and the adapted run are compared. The directory of the adapted run has the configuration and the data directory
+    in adapt/.
+
+    TEXT is anything that data.train reads: TMX, XLIFF, PO, TSV, CSV, JSON Lines or Parquet, a folder or a pattern in
+    quotes, or two files with a sentence per line whose names end in their languages, such as mine.de and mine.en.
+
+    A model forgets other text while it learns yours. With --beside, two of three pairs that it learns are other text,
+    best a large public corpus. --general names a test set of other text, also scored at each validation.
+
+    A run with several directions learns those of the languages of TEXT, or with --set 'data.directions=[de-en]' only
+    these. With --like tyv_Cyrl=kaz_Cyrl, a run of M2M-100 or NLLB learns a new language, in both directions.
+
+    If interrupted, the same command continues; the exit status is then 75. With other settings, it needs another
+    --output.
+
+    \b
+    Examples:
+      nmt adapt --from runs/opus memory.tmx
+      nmt adapt --from runs/opus mine.de mine.en --minutes 30 --output runs/mine
+      nmt adapt --from runs/opus memory.tmx --beside tatoeba.de tatoeba.en --general news.de news.en
+      nmt adapt --from runs/nllb train.tyv_Cyrl train.rus_Cyrl --like tyv_Cyrl=kaz_Cyrl --minutes 600
+    """
+    from nmt.recipes.adapt import Adaptation
+    from nmt.recipes.adapt import adapt as run_recipe
+
+    request = Adaptation(start, text, minutes, beside or [], general or [], like or [], overrides or [])
+    raise typer.Exit(run_recipe(request, output))
 
 
 @app.command()

@@ -1,1 +1,1 @@
-"""Recipes of several steps: distillation, back-translation, bidirectional pre-training, sweeps and reranking."""
+"""Recipes of several steps: adapting, distillation, back-translation, bidirectional training, sweeps, reranking."""

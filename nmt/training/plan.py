@@ -134,10 +134,11 @@ def check_vacant(run: RunDir) -> None:
 
 def _is_vacant(run: RunDir) -> bool:
     """Return whether the directory has no files except those that are written before run.json."""
-    if not run.path.exists() or (run.path.is_dir() and not any(run.path.iterdir())):
-        return True
+    if not run.path.is_dir():
+        return not run.path.exists()
+    present = {*run.path.iterdir()} - {run.adapt}
     known = {*_small_files(run), run.tokenizer.path, *_folders(run)}
-    if not run.lock.is_file() or not set(run.path.iterdir()) <= known:
+    if present and not (run.lock.is_file() and present <= known):
         return False
     return not any(path.is_dir() and any(path.iterdir()) for path in _folders(run))
 

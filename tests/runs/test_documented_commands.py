@@ -30,6 +30,7 @@ pytestmark = pytest.mark.usefixtures("no_coverage")
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 GENERATED = {"commands.md", "settings.md"}
 NOT_RUN = {
+    "adapt --from": "trains a model (tests/runs/test_recipes.py)",
     "bidirectional": "trains three models (tests/processes/test_recipes.py)",
     "distil": "trains a student (tests/processes/test_recipes.py)",
     "back-translate": "trains a model (tests/processes/test_recipes.py)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,15 +11,17 @@ import pytest
 from command import Command, run_command
 from kept_run import quicken
 from nmt.config.load import dump_config, load_config
-from nmt.layout import RunDir
+from nmt.data.manifest import read_manifest
+from nmt.layout import DataDir, RunDir
 from nmt.prepare.prepare import prepare
 from nmt.recipes import bidirectional
 from nmt.recipes import directory as commands
 from nmt.runs.info import read_info
 from nmt.runs.state import saved_steps
 from nmt.text.vocabularies import Tokenizers
-from recipe_folder import make_folder, small_chunks
-from tiny_corpus import tiny_settings
+from nmt.translate.loading import Translator
+from recipe_folder import lines_of, make_folder, small_chunks
+from tiny_corpus import tiny_settings, tiny_text
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +86,81 @@ def test_run_in_one_direction_starts_from_both(folder: Path, nmt: Command, calle
     other = config.model_copy(update={"model": config.model.model_copy(update={"d_ff": 24})})
     Path("small.yaml").write_text(dump_config(other), encoding="utf-8")
     assert nmt(*again, "4").status == 2 and called[3][1] == "--resume", "another model is another run"
+
+
+@pytest.fixture
+def mine(folder: Path) -> list[str]:
+    """Return the files of 200 pairs, by their names in the working directory."""
+    tiny_text(Path("text"))
+    shutil.copytree(folder / "run", "base")
+    for language in ("aa", "bb"):
+        Path("text", f"train.{language}").rename(f"mine.{language}")
+    return ["mine.aa", "mine.bb"]
+
+
+SHORT = ("--set", "training.max_steps=3", "--set", "training.save_every_steps=1", "--set", "search.beam=1")
+ADAPT = ("adapt", "--from", "base", *SHORT)
+
+
+def test_adapting_prepares_trains_and_compares(mine: list[str], nmt: Command, called: list[list[str]]) -> None:
+    run = RunDir(Path("runs/mine"))
+    done = nmt(*ADAPT, *mine, "--output", run.path)
+    assert done.status == 0, done.err
+    assert [words[0] for words in called] == ["prepare", "train", "compare"]
+    assert [f"nmt {' '.join(words)}" in done.out for words in called] == [True] * 3
+    assert called[2] == ["compare", "base", "runs/mine", "--data", "runs/mine/adapt/prepared", "--split", "mine"]
+    assert done.out.splitlines()[-1].endswith("nmt translate --run runs/mine letter.docx")
+    assert saved_steps(run)[-1] == 3 and read_info(run).initial.step == saved_steps(RunDir(Path("base")))[-1]
+    splits = read_manifest(DataDir(run.adapt / "prepared")).splits
+    assert (splits["valid"].pairs, splits["mine"].pairs) == (19, 18), "a tenth of the distinct pairs"
+    assert len([*Translator.load(run.path).translate(["ba"])]) == 1
+
+
+def test_adapting_continues_with_same_arguments_only(
+    mine: list[str], nmt: Command, called: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunDir(Path("runs/base-adapted"))
+    run_nmt = commands.run_nmt
+
+    def stop_early(arguments: Sequence[str]) -> int:
+        if arguments[0] == "train":
+            return int(run_command(*arguments, "--stop-at", 1).status or 0)
+        return run_nmt(arguments)
+
+    monkeypatch.setattr(commands, "run_nmt", stop_early)
+    assert nmt(*ADAPT, *mine).status == 75
+    assert saved_steps(run)[-1] == 1
+    monkeypatch.setattr(commands, "run_nmt", run_nmt)
+    called.clear()
+    config = (run.adapt / "config.yaml").read_bytes()
+    others = ["--minutes", "5"], ["--general", *mine], ["--beside", *mine], ["--set", "training.ema=0.5"]
+    for other in others:
+        done = nmt(*ADAPT, *mine, *other)
+        assert done.status == 2 and "--output" in done.err, other
+    assert called == [] and (run.adapt / "config.yaml").read_bytes() == config
+    assert nmt(*ADAPT, *mine).status == 0
+    assert saved_steps(run)[-1] == 3 and called[1][:2] == ["train", "--resume"]
+
+
+def test_adapting_to_tmx_beside_other_text(mine: list[str], nmt: Command, called: list[list[str]]) -> None:
+    units = []
+    for aa, bb in zip(*(lines_of(Path(name)) for name in mine), strict=True):
+        units.append(f'<tu><tuv xml:lang="aa-AA"><seg>{aa}</seg></tuv><tuv xml:lang="bb"><seg>{bb}</seg></tuv></tu>')
+    Path("memory.tmx").write_text(f'<tmx version="1.4"><header/><body>{"".join(units)}</body></tmx>', encoding="utf-8")
+    other = ["--general", "text/test.aa", "text/test.bb", "--beside", "text/dev.aa", "text/dev.bb"]
+    done = nmt(*ADAPT, "memory.tmx", *other)
+    assert done.status == 0, done.err
+    assert [words[-1] for words in called if words[0] == "compare"] == ["mine", "general"]
+    assert "general" in (RunDir(Path("runs/base-adapted")).log).read_text(encoding="utf-8"), "it is watched"
+    splits = read_manifest(DataDir(Path("runs/base-adapted/adapt/prepared"))).splits
+    assert (splits["mine"].pairs, splits["general"].pairs) == (18, 10)
+
+
+def test_adapting_to_too_few_pairs_ends_before_training(mine: list[str], nmt: Command, called: list[list[str]]) -> None:
+    for name in mine:
+        Path(name).write_text("".join(f"{line}\n" for line in lines_of(Path(name))[:90]), encoding="utf-8")
+    done = nmt(*ADAPT, *mine)
+    assert done.status == 2 and "mine.aa" in done.err
+    assert [words[0] for words in called] == ["prepare"]
+    tiny_text(Path("text"))
+    assert nmt(*ADAPT, "text/train.aa", "text/train.bb").status == 0, "what was not trained is written again"
