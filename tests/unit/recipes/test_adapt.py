@@ -88,6 +88,7 @@ def test_other_text_is_weighted_and_watched(nmt: Command, base: Path) -> None:
         (["a.en", "a.fr", "--beside", "b.en", "b.de"], ["de-en", "en-de", "fr-en"]),
         (["all.tmx"], ["de-en", "en-de", "fr-en"]),
         (["a.de", "a.en", "--set", "data.directions=[de-en]"], ["de-en"]),
+        (["a.gsw", "a.en", "--like", "gsw=de"], ["en-gsw", "gsw-en"]),
     ],
 )
 def test_known_directions_of_text_are_learned(
