@@ -62,6 +62,7 @@ from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
 from nmt.prepare.suspicions import missing_letters, samples_of
 from nmt.text.blocks import BlockEncoder
+from nmt.text.imported import ImportedTokenizer
 from nmt.text.letters import count_forms, usual_forms, write
 from nmt.text.lines import bounded_list
 from nmt.text.pairing import Place, Sample
@@ -283,14 +284,15 @@ def check_letters(
     letters = set[str]()
     for pair, build in builds.items():
         for language, tokenizer in tokenizers[pair].by_language.items():
+            assert isinstance(tokenizer, ImportedTokenizer)
             missing, is_notable, what = missing_letters(pair.index(language), build.samples, tokenizer)
             letters.update(missing)
             if missing:
                 rows.append((language in new, is_notable, f"{language}: {what}", build.warnings))
     remedy = "train a vocabulary (without tokenizer.model), or give a model with byte fallback"
     if vocabulary.direction:
-        pieces = max(vocabulary.pieces, key=len)
-        remedy = f"--set tokenizer.vocab_size={len({*pieces} - {*new} | letters)} adds them"
+        n_pieces = max(300, *(len({*pieces} - {*new}) for pieces in vocabulary.pieces))  # as in its run's config
+        remedy = f"--set tokenizer.vocab_size={n_pieces + len(letters)} adds them"
     notes = []
     for is_new, is_notable, what, warnings in rows:
         if is_new or len(letters) <= n_more:

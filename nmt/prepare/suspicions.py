@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from itertools import chain, permutations
 from typing import Any
-from unicodedata import normalize
 
 from nmt.console import amount, listed, printable_sentence
 from nmt.errors import DataError
@@ -31,13 +30,12 @@ from nmt.languages.codes import (
 from nmt.languages.directions import LABEL
 from nmt.prepare.cleaning.encoding import without_marked_capitals
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS
-from nmt.text.ids import UNK
+from nmt.text.imported import ImportedTokenizer
 from nmt.text.language import in_other_language
 from nmt.text.letters import count_forms, usual_forms
 from nmt.text.pairing import Sample, unaligned
 from nmt.text.profiles import Profiles, trigrams
 from nmt.text.reading import COMPOSED, NOT_NFC, form_shares, unusual_forms
-from nmt.text.tokenizer import Tokenizer
 from nmt.text.words import beginning
 
 _LEAST_PAIRS = 20  # fewer are no evidence
@@ -180,16 +178,17 @@ def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -
     )
 
 
-def missing_letters(side: int, samples: Mapping[str, Sample], tokenizer: Tokenizer) -> tuple[list[str], bool, str]:
+def missing_letters(
+    side: int, samples: Mapping[str, Sample], tokenizer: ImportedTokenizer
+) -> tuple[Collection[str], bool, str]:
     """Return the characters of a side that a vocabulary lacks, whether they are a notable share, and a description."""
     lines = {}
     for key, sample in samples.items():
         for pair, place in zip(sample.pairs, sample.places, strict=True):
-            lines[f"data.{key}, line {place.line:,}"] = normalize("NFKC", pair[side])  # as segmenters do
-    counts = Counter("".join(lines.values()))
-    missing = [letter for letter, _ in counts.most_common() if UNK in tokenizer.encode(letter)]
-    share = sum(counts[letter] for letter in missing) / counts.total()
-    where = max(lines, key=lambda where: len({*missing} & {*lines[where][:_SHOWN]}))
+            lines[f"data.{key}, line {place.line:,}"] = tokenizer.normalized(pair[side])
+    missing = tokenizer.lacking(lines.values())
+    share = missing.total() / sum(map(len, lines.values()))
+    where = max(lines, key=lambda where: len(missing.keys() & lines[where][:_SHOWN]))
     example = printable_sentence(beginning(lines[where], _SHOWN))
     letters = listed(map(repr, missing), _MOST_CHARACTERS)
     what = (

@@ -235,14 +235,20 @@ def _grown(task: _Learning, start: Tokenizers) -> tuple[Tokenizers, list[str]]:
     pieces: dict[str, list[str]] = {}
     left = task.vocab_size
     lines = []
+    missing = {}
+    others = Counter[str]()
     for language in sorted(task.all_languages, key=lambda language: language not in task.languages):
         tokenizer = start[language]
         assert isinstance(tokenizer, ImportedTokenizer)
-        known = {*chain.from_iterable(pieces.values())} if start.joint else set()
-        counts = tokenizer.lacking(_lines_of(task, language))
-        letters = [letter for letter in counts if letter not in known]
+        missing[language] = tokenizer.lacking(_lines_of(task, language))
         if language not in task.languages:
-            letters = letters[: max(0, left)]
+            others += missing[language]
+    added = {*chain.from_iterable(missing[language] for language in task.languages)}
+    rest = [letter for letter, _ in others.most_common() if letter not in added]
+    added.update(rest[: max(0, left - len(added))])
+    for language, counts in missing.items():
+        known = {*chain.from_iterable(pieces.values())} if start.joint else set()
+        letters = [letter for letter in counts if letter in added and letter not in known]
         left -= len(letters)
         pieces[language] = letters
         if letters:
