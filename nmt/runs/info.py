@@ -46,8 +46,8 @@ class InitialWeights(Document):
     """The fingerprint of the weights."""
     public: PublicModel | None = None
     """The public model from which that run, or one before it, was imported."""
-    new_rows: dict[str, list[list[int]]] | None = None
-    """By stack, the ranges of the rows of new pieces and tags, which are learned although the embeddings are frozen."""
+    new_rows: dict[str, list[int]] | None = None
+    """By stack, the rows of new pieces and tags, which are learned although the embeddings are frozen."""
 
 
 class RunInfo(Document):

@@ -7,11 +7,14 @@ letter is a piece of its own, and new pieces are merged after all old ones (Imam
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
+from nmt.console import listed, printable
 from nmt.errors import DataError
 from nmt.languages.directions import TO, name_in_model
 from nmt.text.ids import UNK
@@ -21,6 +24,7 @@ from nmt.text.tokenizer import SPACE, LosslessTokenizer, Tokenizer, processor_of
 from nmt.text.vocabularies import Tokenizers
 
 _NORMAL = ModelProto.SentencePiece.NORMAL
+_SHOWN = 40  # letters
 _BPE = 2  # of TrainerSpec.ModelType in sentencepiece_model.proto
 
 
@@ -50,7 +54,7 @@ def with_languages(tokenizers: Tokenizers, languages: Sequence[str], like: Mappi
         raise DataError(f"{min(taken)!r} is a piece of the vocabulary, and cannot be the name of a new language")
     grown = vocabulary.with_pieces([added]).model_copy(update={"languages": tags})
     model = next(iter(tokenizers.by_language.values())).model
-    return replace(tokenizers, imported=grown, by_language=_by_language(grown, dict.fromkeys(languages, model)))
+    return _of(tokenizers, grown, dict.fromkeys(languages, model))
 
 
 def borrowed_tags(tokenizers: Tokenizers) -> dict[str, str]:
@@ -69,26 +73,60 @@ def borrowed_tags(tokenizers: Tokenizers) -> dict[str, str]:
     return borrowed
 
 
-def with_pieces(tokenizers: Tokenizers, pieces: Mapping[str, Sequence[str]]) -> Tokenizers:
-    """Return the tokenizers of a public model with further pieces of languages; the first are merged first."""
+def grown(
+    tokenizers: Tokenizers,
+    new: Sequence[str],
+    lines_of: Callable[[str], Iterable[str]],
+    n: int,
+    kind: TokenizerKind,
+) -> tuple[Tokenizers, list[str]]:
+    """Return the tokenizers of a public model with the letters and pieces that it lacks, and messages that name them.
+
+    new: languages that it does not know, all of whose letters become pieces. lines_of: returns the text of a language.
+    n: the number of pieces for which there is room; the most frequent letters of other languages come first, and then
+    pieces that are learned from the new languages.
+    """
+    missing = {}
+    for language in tokenizers.by_language:
+        missing[language] = _imported(tokenizers[language]).lacking(lines_of(language))
+    letters = [*dict.fromkeys(chain.from_iterable(missing[language] for language in new))]
+    counts = sum(missing.values(), Counter[str]())
+    others = [letter for letter, _ in counts.most_common() if letter not in letters]
+    letters += others[: max(0, n - len(letters))]
+    messages = []
+    if letters:
+        messages.append(f"new pieces for letters that the vocabulary lacked: {printable(listed(letters, _SHOWN))}")
+    learned: list[str] = []
+    room = max(0, n - len(letters))
+    for language in new:
+        tokenizer = _imported(tokenizers[language])
+        known = {*tokenizer.pieces(range(tokenizer.n_pieces)), *letters, *learned}
+        some = room // len(new)
+        candidates = _learned(map(tokenizer.normalized, lines_of(language)), some, kind) if some else []
+        learned += _spelled_by(candidates, known)[:some]
+    if learned:
+        messages.append(f"{len(learned):,} new pieces learned from {listed(new)}")
     vocabulary = tokenizers.imported
     assert vocabulary is not None, "a public model"
     models = {}
-    added: list[list[str]] = [[] for _ in vocabulary.pieces]
-    for side, (language, tokenizer) in enumerate(tokenizers.by_language.items()):
-        new = [*pieces.get(language, ())]
-        if vocabulary.languages:  # all languages have the same pieces
-            new = [piece for of_language in pieces.values() for piece in of_language]
-        models[language] = _with_pieces(tokenizer.model, dict.fromkeys(new))
-        number = min(side, len(added) - 1)
-        known = {*vocabulary.pieces[number], *added[number]}
-        added[number] += [piece for piece in dict.fromkeys(new) if piece not in known]
-    grown = vocabulary.with_pieces(added)
-    return replace(tokenizers, imported=grown, by_language=_by_language(grown, models))
+    added: list[dict[str, None]] = [{} for _ in vocabulary.pieces]
+    for side, (language, counts) in enumerate(missing.items()):
+        # languages of a model of several have one segmenter
+        pieces = [*letters, *learned] if vocabulary.languages else [letter for letter in letters if letter in counts]
+        models[language] = _extended(tokenizers[language].model, pieces)
+        added[min(side, len(added) - 1)].update(dict.fromkeys(pieces))
+    return _of(tokenizers, vocabulary.with_pieces([[*new] for new in added]), models), messages
 
 
-def _by_language(vocabulary: ImportedVocabulary, models: Mapping[str, bytes]) -> Mapping[str, Tokenizer]:
-    return Tokenizers.of_import(vocabulary, models).by_language
+def _imported(tokenizer: Tokenizer) -> ImportedTokenizer:
+    assert isinstance(tokenizer, ImportedTokenizer)
+    return tokenizer
+
+
+def _of(tokenizers: Tokenizers, vocabulary: ImportedVocabulary, models: Mapping[str, bytes]) -> Tokenizers:
+    """Return tokenizers with another vocabulary and other models."""
+    by_language = Tokenizers.of_import(vocabulary, models).by_language
+    return replace(tokenizers, imported=vocabulary, by_language=by_language)
 
 
 def extended(tokenizer: LosslessTokenizer, lines: Iterable[str], n_more: int, kind: TokenizerKind) -> LosslessTokenizer:
@@ -101,21 +139,8 @@ def extended(tokenizer: LosslessTokenizer, lines: Iterable[str], n_more: int, ki
     learned = _learned(lines, n_more, kind)
     letters = [piece for piece in learned if len(piece) == 1 and piece not in known][:n_more]
     merges = _spelled_by(learned, known | {*letters})[: n_more - len(letters)]
-    model = _with_pieces(tokenizer.model, dict.fromkeys([*merges, *letters]))
+    model = _extended(tokenizer.model, [*merges, *letters])
     return LosslessTokenizer(model, tags=[*tokenizer.tags])
-
-
-def learned_pieces(
-    tokenizer: ImportedTokenizer, lines: Iterable[str], letters: Iterable[str], n: int, kind: TokenizerKind
-) -> list[str]:
-    """Return up to `n` pieces, longer than a letter, learned from lines of new languages for a public model.
-
-    letters: those that the vocabulary will have besides its own.
-    """
-    if n <= 0:
-        return []
-    known = {*tokenizer.pieces(range(tokenizer.n_pieces)), *letters}
-    return _spelled_by(_learned(map(tokenizer.normalized, lines), n, kind), known)[:n]
 
 
 def _learned(lines: Iterable[str], n: int, kind: TokenizerKind) -> list[str]:
@@ -130,7 +155,7 @@ def _spelled_by(pieces: Iterable[str], known: set[str]) -> list[str]:
     return [piece for piece in pieces if len(piece) > 1 and piece not in known and known.issuperset(piece)]
 
 
-def _with_pieces(model: bytes, pieces: Iterable[str]) -> bytes:
+def _extended(model: bytes, pieces: Iterable[str]) -> bytes:
     """Return a SentencePiece model with further pieces, which are merged after all others, the first of them first."""
     proto = ModelProto.FromString(model)
     known = {piece.piece for piece in proto.pieces}

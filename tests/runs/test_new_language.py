@@ -143,6 +143,22 @@ def test_learned_pieces_are_merged_after_all_others(place: Place) -> None:
     )
 
 
+def test_room_for_letters_of_known_languages_is_filled_by_the_most_frequent(place: Place, tmp_path: Path) -> None:
+    for name, rows in (("train", slice(0, 200)), ("dev", slice(200, 212))):
+        for language, lines in (("de", NEW), ("en", [line.replace("a", "\u10d1") for line in TARGETS])):
+            (tmp_path / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines[rows]), encoding="utf-8")
+    files = {name: {language: f"{name}.{language}" for language in ("de", "en")} for name in ("train", "dev")}
+    data = {"direction": "de-en", "train": [{"files": files["train"]}], "valid": {"files": files["dev"]}, "test": {}}
+    for n in (2, 3):
+        size = {"vocab_size": n + max(map(len, vocabulary_of(place.start).pieces))}
+        prepare(tiny_settings(tmp_path, data=data, tokenizer=size), tmp_path / f"{n}", place.start, echo=lambda _: None)
+        new = Corpora.open(DataDir(tmp_path / f"{n}"), tiny_settings(tmp_path, data=data).data).tokenizers
+        letters = [GEORGIAN, "\u10d1", WITH_CARON][:n]
+        assert added(open_saved(place.start).tokenizers["de"], new["de"]) == {*letters}
+        assert new["de"].pieces(range(len(new["de"]))) == new["en"].pieces(range(len(new["en"])))
+        assert new["en"].encode("\u10d1")[-1] == new["de"].encode("\u10d1")[-1] != UNK
+
+
 def test_new_rows_start_as_letters_without_marks_and_similar_tag(place: Place) -> None:
     run = place.trained("slow", max_steps=1, peak_lr=1e-9, warmup_steps=1, schedule="constant")
     before, after = load_weights(RunDir(place.start).step(0)), load_weights(RunDir(run).step(1))

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from nmt.console import Progress, printable, say
+from nmt.console import Progress, say
 from nmt.data.manifest import ShardRecord, TextRecord, added
 from nmt.data.random_numbers import mixed
 from nmt.data.settings import DataConfig
@@ -34,15 +34,13 @@ from nmt.prepare.pipeline.work import Rows, TaskStage, Work, block_starts, follo
 from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded
-from nmt.text.growth import extended, learned_pieces, with_pieces
+from nmt.text.growth import extended, grown
 from nmt.text.ids import N_SPECIAL, ranges
-from nmt.text.imported import ImportedTokenizer
 from nmt.text.profiles import Profiles
 from nmt.text.settings import TokenizerConfig
 from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, train_tokenizer
 from nmt.text.vocabularies import Labels, Tokenizers
 
-_SHOWN = 40  # letters
 _BLOCK_LINES = 1 << 10  # whose characters are counted at a time
 _MOST_LINES = 2_000_000  # SentencePiece holds its training text in memory, and a vocabulary needs no more
 
@@ -174,8 +172,10 @@ def learn(folder: Path, task: _Learning) -> Json:
     if task.start is not None:
         start = Tokenizers.load(TokenizerDir(task.start), task.all_languages)
         if start.imported is not None:
-            grown, added = _grown(task, start)
-            grown.save(TokenizerDir(folder))
+            tokenizers, added = grown(
+                start, task.languages, partial(_lines_of, task), task.vocab_size, task.config.kind
+            )
+            tokenizers.save(TokenizerDir(folder))
             return {"pairs": 0, "added": added}
     if len({pair for _, pair in task.settled}) > 1:
         by_language = dict.fromkeys(task.languages, _learn_together(task))
@@ -228,44 +228,6 @@ def _learn_together(task: _Learning) -> Tokenizer:
     start = Tokenizers.load(TokenizerDir(task.start), task.languages)[task.languages[0]]
     assert isinstance(start, LosslessTokenizer)
     return extended(start, lines, task.vocab_size, task.config.kind)
-
-
-def _grown(task: _Learning, start: Tokenizers) -> tuple[Tokenizers, list[str]]:
-    """Return the tokenizers of a public model with the letters and pieces that it lacks, and lines that name them."""
-    pieces: dict[str, list[str]] = {}
-    left = task.vocab_size
-    lines = []
-    missing = {}
-    others = Counter[str]()
-    for language in sorted(task.all_languages, key=lambda language: language not in task.languages):
-        tokenizer = start[language]
-        assert isinstance(tokenizer, ImportedTokenizer)
-        missing[language] = tokenizer.lacking(_lines_of(task, language))
-        if language not in task.languages:
-            others += missing[language]
-    added = {*chain.from_iterable(missing[language] for language in task.languages)}
-    rest = [letter for letter, _ in others.most_common() if letter not in added]
-    added.update(rest[: max(0, left - len(added))])
-    for language, counts in missing.items():
-        known = {*chain.from_iterable(pieces.values())} if start.joint else set()
-        letters = [letter for letter in counts if letter in added and letter not in known]
-        left -= len(letters)
-        pieces[language] = letters
-        if letters:
-            some = printable(" ".join(letters[:_SHOWN]))
-            more = f" and {len(letters) - _SHOWN:,} more" if len(letters) > _SHOWN else ""
-            lines.append(f"{language}: new pieces for letters that the vocabulary lacked: {some}{more}")
-    for language in task.languages:
-        tokenizer = start[language]
-        assert isinstance(tokenizer, ImportedTokenizer)
-        letters = [*chain.from_iterable(pieces.values())]
-        n = left // (len(task.languages) - task.languages.index(language))
-        learned = learned_pieces(tokenizer, _lines_of(task, language), letters, n, task.config.kind)
-        left -= len(learned)
-        pieces[language] += learned
-        if learned:
-            lines.append(f"{language}: {len(learned):,} new pieces were learned from its text")
-    return with_pieces(start, pieces), lines
 
 
 def _lines_of(task: _Learning, language: str, distinct: bool = False) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import torch
 from torch import Tensor, nn
@@ -250,7 +249,8 @@ def _read_weights(inputs: Inputs) -> tuple[Tensors, InitialWeights]:
     notes = "; ".join(source.saved.weights.reason for source in sources)
     if tensors.keys() != parameters.keys():
         notes += f"; loaded: {_described(tensors, inputs.model)}"
-    if new := _new_in_vocabulary(sources, inputs):
+    new = _new_in_vocabulary(sources, inputs)
+    if new:
         notes += f"; new in the vocabulary: {', '.join(new)}"
     say(f"the run starts with the weights of {paths}: {notes}")
     first = sources[0].saved.weights
@@ -260,7 +260,8 @@ def _read_weights(inputs: Inputs) -> tuple[Tensors, InitialWeights]:
         weights=first.kind,
         tensors=weights_fingerprint(tensors),
     )
-    if (new_rows := _new_rows(sources, inputs.config)) is not None:
+    if new and "embeddings" in inputs.config.training.freeze:
+        new_rows = {stack: [*rows.new] for source in sources for stack, rows in source.rows.items()}
         initial = initial.model_copy(update={"new_rows": new_rows})
     for source in sources:
         if source.saved.info.public is not None and initial.public is None:
@@ -284,47 +285,22 @@ def _new_in_vocabulary(sources: Sequence[_Source], inputs: Inputs) -> list[str]:
     return new
 
 
-def _new_rows(sources: Sequence[_Source], config: Config) -> dict[str, list[list[int]]] | None:
-    """Return the ranges of the rows that are new in the tables of the stacks, if all other rows are frozen."""
-    if "embeddings" not in config.training.freeze:
-        return None
-    ranges = {}
-    for source in sources:
-        for stack, rows in source.rows.items():
-            if new := sorted(rows.new):
-                ranges[stack] = _ranges(new)
-    return ranges or None
-
-
-def _ranges(rows: Sequence[int]) -> list[list[int]]:
-    """Return the first row of each sequence of consecutive rows, and the row after its last one."""
-    ranges = []
-    for _, numbered in groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):
-        sequence = [row for _, row in numbered]
-        ranges.append([sequence[0], sequence[-1] + 1])
-    return ranges
-
-
 def learn_new_rows(inputs: Inputs, initial: InitialWeights | None) -> dict[str, Tensor]:
     """Unfreeze the new rows of frozen tables. Returns a mask (V, 1) of each such table, by the name of the parameter,
     which is 1 where rows are learned. Raises ConfigError if the tables are sharded."""
-    new_rows = None if initial is None else initial.new_rows
-    if not new_rows:
+    if initial is None or not initial.new_rows:
         return {}
     if inputs.to_shard:
         raise ConfigError(
-            "training.freeze: with training.parallel: fsdp, new rows of frozen embeddings cannot be learned"
+            "training.freeze: new rows of frozen embeddings cannot be learned with training.parallel=fsdp"
         )
     masks = {}
     for name, parameter in inputs.model.named_parameters():
         stack = name.partition(".")[0]
-        ranges = new_rows.get(stack, new_rows.get(inputs.config.model.stacks[-1], []))
-        if re.match(_OF_VOCABULARY, name) and name != "output_bias" and ranges:
+        if re.match(_OF_VOCABULARY, name) and parameter.dim() > 1:
             parameter.requires_grad_(True)
-            mask = torch.zeros(len(parameter), 1, device=parameter.device)
-            for start, end in ranges:
-                mask[start:end] = 1
-            masks[name] = mask
+            masks[name] = torch.zeros(len(parameter), 1, device=parameter.device)
+            masks[name][initial.new_rows.get(stack, initial.new_rows.get(inputs.config.model.stacks[-1], []))] = 1
     return masks
 
 
