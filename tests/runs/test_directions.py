@@ -416,7 +416,8 @@ def test_language_is_added_to_a_trained_model(
         valid={"files": {each: f"dev.{each}" for each in four}},
         train=[{"files": {each: f"train.{each}" for each in four}}], training={"init_from": str(run), "max_steps": 2},
     )  # fmt: skip
-    config, data = changed_config(config, [f"tokenizer.vocab_size={end}"]), tmp_path / "data"
+    config = changed_config(config, [f"tokenizer.vocab_size={end}", "tokenizer.like={dd: aa}"])
+    data = tmp_path / "data"
     said = prepared(config, data, run)
     assert any("not learned" in line for line in said) is (more == 0)
     assert any("up to 60 pieces of dd" in line for line in said) is (more > 0)
@@ -435,6 +436,7 @@ def test_language_is_added_to_a_trained_model(
     name = "encoder.embedding.weight"
     table, before = dict(model.named_parameters())[name], old.weights.tensors[name]
     assert table[:n].equal(before[:n]) and table[end:-1].equal(before[n:])
+    assert table[-1].equal(before[theirs.tags["to=aa"]])
     for i in range(n, end):
         spelled = theirs.encode_parts([ours.pieces([i])[0].replace("\u2581", " ")])[0]
         assert table[i].allclose(before[spelled].mean(0))
