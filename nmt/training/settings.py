@@ -176,7 +176,8 @@ class TrainingConfig(Section):
     et al., 2022, arXiv:2109.01903): each weight is start_share * start + (1 - start_share) * fine-tuned. 0: none."""
     freeze: list[Literal["embeddings", "encoder", "decoder", "cross_attention"]] = Field([])
     """Parts whose weights are not trained. embeddings: token and position embeddings, and the output layer if it is not
-    tied. encoder, decoder: layers and final norm. cross_attention: the decoder's attention to the source."""
+    tied, but not the rows of new pieces and tags. encoder, decoder: layers and final norm. cross_attention: the
+    decoder's attention to the source."""
     optimizer: Literal["adam", "adamw", "muon"] = "adamw"
     """adamw: Adam with decoupled weight decay (Loshchilov and Hutter, 2019). adam: Adam (Kingma and Ba, 2015). muon:
     orthogonalized updates of the matrices of layers (Jordan et al., 2024), and adamw for everything else, with the same
