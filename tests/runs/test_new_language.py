@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from nmt.runs.model import open_saved
 from nmt.share.export import ExportOptions, export
 from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
+from nmt.text.growth import grown, with_languages
 from nmt.text.ids import UNK
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.tokenizer import Tokenizer
@@ -128,6 +130,24 @@ def test_letters_become_pieces_and_other_text_keeps_its_ids(place: Place) -> Non
     else:
         assert vocabulary.languages[NAME] == vocabulary.languages["de"] == "__de__"
         assert vocabulary.pieces[0][-1] == old.pieces[0][-1]
+
+
+OTHER_SCRIPTS = {
+    "Georgian": "\u10e1\u10d0\u10ee\u10da\u10d8 \u10d3\u10d8\u10d3\u10d8\u10d0",
+    "Amharic": "\u1264\u1271 \u1275\u120d\u1245 \u1290\u12cd\u1362",
+    "Khmer": "\u1795\u17d2\u1791\u17c7 \u1792\u17c6",
+    "Hebrew": "\u05d4\u05d1\u05d9\u05ea \u05d2\u05d3\u05d5\u05dc",
+    "marks": "a\u0304\u0330 \u0272\u025b",
+}
+
+
+@nllb
+@pytest.mark.parametrize("line", OTHER_SCRIPTS.values(), ids=OTHER_SCRIPTS)
+def test_letters_of_other_scripts_come_back(place: Place, line: str) -> None:
+    tokenizers = with_languages(open_saved(place.start).tokenizers, [NAME, "en"], {NAME: "en"})
+    tokenizer = grown(tokenizers, [NAME], {NAME: [line], "en": TARGETS}.__getitem__, 0, "bpe")[0][NAME]
+    assert tokenizer.decode(tokenizer.encode(line)) == unicodedata.normalize("NFKC", line)
+    assert UNK not in tokenizer.encode(line)
 
 
 def test_learned_pieces_are_merged_after_all_others(place: Place) -> None:
