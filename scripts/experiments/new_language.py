@@ -29,7 +29,7 @@ BESIDE = 4000
 def main(arguments: Sequence[str]) -> None:
     """Write everything."""
     data, output = map(Path, arguments[:2])
-    width, n_layers = map(int, arguments[2:] or (256, 3))
+    width, n_layers = map(int, arguments[2:] or (128, 4))
     output.mkdir(parents=True)
     learned: list[str] = []
     for language in ("cs", "de", "en", "fr"):

@@ -37,7 +37,7 @@ seeds() { # STEP DATA OPTIONS...
   for seed in 1 2 3; do added "$1-$seed" "$2" --set training.seed=$seed "${@:3}"; done
 }
 public() {
-  [ -e $text ] || python -m scripts.experiments.new_language "$data" $text "${WIDTH:-256}" "${LAYERS:-3}"
+  [ -e $text ] || python -m scripts.experiments.new_language "$data" $text "${WIDTH:-128}" "${LAYERS:-4}"
   [ -e $runs/random ] || nmt import $text/nllb --languages de,en,fr --run $runs/random
   nmt prepare --config "$here/new_language-public.yaml" --tokenizer-from $runs/random
   MINUTES=${PUBLIC_MINUTES:-60} train public public --config "$here/new_language-public.yaml"
@@ -59,8 +59,8 @@ scratch() { # [PAIRS SEEDS OPTIONS...]
   nmt prepare --config "$config" --data "data/new_language/$name" "${options[@]}"
   for seed in $(seq "${2:-3}"); do
     train "$name-$seed" "$name" --config "$config" "${options[@]}" --set training.seed="$seed" \
-      --set model.d_model="${WIDTH:-256}" --set model.d_ff=$((4 * ${WIDTH:-256})) --set model.n_heads=4 \
-      --set model.encoder_layers="${LAYERS:-3}" --set model.decoder_layers="${LAYERS:-3}"
+      --set model.d_model="${WIDTH:-128}" --set model.d_ff=$((4 * ${WIDTH:-128})) --set model.n_heads=4 \
+      --set model.encoder_layers="${LAYERS:-4}" --set model.decoder_layers="${LAYERS:-4}"
   done
 }
 bare() { # under the name of a language that the model knows only by its tag, for which no letters are added
