@@ -22,8 +22,8 @@ def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None, *, w
     """Open the corpus of a direction at `data_dir`, by default the training data of the run. If the run was trained on
     other data and `warn` is true, a message says so.
 
-    Raises OtherPairError if it is for other languages, and DataError if it is missing or its tokenizer differs from the
-    run's.
+    Raises OtherPairError if it is for other languages, and DataError if it is missing, or if its tokenizer is neither
+    the run's nor extends it.
     """
     info = read_info(run)
     advice = "nmt evaluate (and calibrate, challenge, robustness) also takes a text with --src and --ref"
@@ -40,8 +40,10 @@ def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None, *, w
     corpus = Corpus.of(contents, pair)
     of_run = Tokenizers.load(run.tokenizer, sides)
     of_corpus = corpus.tokenizers
-    # one of them may have more tags
-    if of_run.with_tags(of_corpus.tags).fingerprint != of_corpus.with_tags(of_run.tags).fingerprint:
+    # one of them may have more tags, and the corpus more pieces, for a run that learns a new language
+    is_same = of_run.with_tags(of_corpus.tags).fingerprint == of_corpus.with_tags(of_run.tags).fingerprint
+    has_grown = of_run.labels is None and all(of_corpus[side].grew_from(of_run[side]) for side in of_run.by_language)
+    if not (is_same or has_grown):
         raise DataError(
             f"{path}: its tokenizer differs from that of {run.path}; nmt prepare --tokenizer-from {run.path} reuses it"
         )

@@ -51,6 +51,7 @@ from nmt.share.formats import OTHERS_READ, check_format, check_norm, check_suppo
 from nmt.share.transformers import made_up_log_prob, save_transformers
 from nmt.text.growth import borrowed_tags
 from nmt.text.lines import read_lines
+from nmt.text.tokenizer import Tokenizer
 from nmt.translate.confidence import portable_calibrations
 from nmt.translate.loading import Translator, open_language_model
 from nmt.translate.search import NativeSearcher
@@ -206,7 +207,7 @@ def _write_ctranslate2(
     if request.shortlist:
         if tgt.opening:
             raise ConfigError("--shortlist: has no effect for models whose translations begin with a tag")
-        write_shortlist(directory.path, _directions(request, config), (src, tgt))
+        write_shortlist(directory.path, _directions(request, config, tgt), (src, tgt))
 
 
 def model_card(run: Path) -> str:
@@ -314,11 +315,16 @@ def _check_lines(request: ExportOptions, translator: Translator) -> list[str]:
         return made_up_lines(translator.tokenizers[data.src], request.check_lines)
 
 
-def _directions(request: ExportOptions, config: Config) -> Iterator[tuple[Corpus, str, str]]:
+def _directions(request: ExportOptions, config: Config, tgt: Tokenizer) -> Iterator[tuple[Corpus, str, str]]:
     """Yield the corpus of each direction, and its source and target language."""
     for direction in config.data.all_directions:
         data = config.data.towards(direction)
-        yield open_corpus(RunDir(request.run), data.sides, request.data), data.src, data.tgt
+        corpus = open_corpus(RunDir(request.run), data.sides, request.data)
+        if corpus.tokenizers[data.tgt].n_pieces != tgt.n_pieces:
+            raise ConfigError(
+                f"{corpus.directory.path}: has more pieces than {request.run}; give other text with --data"
+            )
+        yield corpus, data.src, data.tgt
 
 
 def _recorded(saved: Saved) -> list[ScoreRecord]:

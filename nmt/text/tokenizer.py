@@ -177,6 +177,10 @@ class Tokenizer(ABC):
         pieces = iter(self.pieces(range(self.n_pieces)))
         return type(self) is type(other) and all(piece in pieces for piece in other.pieces(range(other.n_pieces)))
 
+    def grew_from(self, other: Tokenizer) -> bool:
+        """Return whether this tokenizer has all pieces of another one, and further ones."""
+        return self.n_pieces > other.n_pieces and self.extends(other)
+
     def is_special(self, ids: Any) -> Any:
         """Return whether an id, or each of an array of ids, is special or a tag, so that it stands for no text."""
         return (ids < N_SPECIAL) | (ids >= self.n_pieces)

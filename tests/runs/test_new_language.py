@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from command import Command
 from fitting import fit
 from forced import forced
 from m2m import M2M
@@ -217,6 +218,14 @@ def test_frozen_embeddings_learn_only_new_rows(place: Place) -> None:
     fit(place.config(max_steps=4, **settings), place.prepared("letters"), part, resume=True)
     for name, tensor in load_weights(RunDir(part).step(4)).items():
         assert torch.equal(tensor, after[name]), name
+
+
+def test_run_is_compared_with_its_start_in_the_directions_of_both(place: Place, nmt: Command) -> None:
+    run = place.trained("run", max_steps=8)
+    data = place.prepared("letters")
+    done = nmt("compare", place.start, run, "--data", data, "--split", "seen", "--beam", "1", "--format", "json")
+    assert done.status == 0, done.err
+    assert done.out.count(str(run)) >= 1
 
 
 def test_changes_of_directions_are_one_table(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
