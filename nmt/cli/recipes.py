@@ -89,11 +89,9 @@ def adapt(
       nmt adapt --from runs/opus memory.tmx --beside tatoeba.de tatoeba.en --general news.de news.en
       nmt adapt --from runs/nllb train.tyv_Cyrl train.rus_Cyrl --like tyv_Cyrl=kaz_Cyrl --minutes 600
     """
-    from nmt.recipes.adapt import Adaptation
     from nmt.recipes.adapt import adapt as run_recipe
 
-    request = Adaptation(start, text, minutes, beside or [], general or [], like or [], overrides or [])
-    raise typer.Exit(run_recipe(request, output))
+    raise typer.Exit(run_recipe(start, text, output, minutes, beside or (), general or (), like or (), overrides or ()))
 
 
 @app.command()

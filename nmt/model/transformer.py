@@ -11,6 +11,7 @@ Legend: B sentences, S source and T target length, D width, V vocabulary, H head
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from inspect import unwrap
 from typing import NamedTuple, cast
 
@@ -192,12 +193,10 @@ class Stack(nn.Module):
         """The layer norm that produces the hidden states."""
         return self.layers[-1].feed_forward_residual.norm if isinstance(self.norm, nn.Identity) else self.norm
 
-    def _run(self, layer: nn.Module, *inputs: object) -> Tensor:
-        """Apply a layer of the stack."""
-        if self.recomputes and torch.is_grad_enabled():
-            # without its decorator, which imports PyTorch's compiler
-            return cast(Tensor, unwrap(checkpoint)(layer, *inputs, use_reentrant=False))
-        return cast(Tensor, layer(*inputs))
+    def _applied(self, layer: nn.Module) -> Callable[..., Tensor]:
+        """Return a layer as a function, which recomputes if the stack does."""
+        # without its decorator, which imports PyTorch's compiler
+        return partial(unwrap(checkpoint), layer, use_reentrant=False) if self.recomputes else layer
 
 
 class Encoder(Stack):
@@ -213,7 +212,7 @@ class Encoder(Stack):
         x = self.embedding(ids, layout.positions, layout.max_len, layout.kept)
         mask = attention_mask(layout, layout)
         for layer in self.layers:
-            x = self._run(layer, x, mask)
+            x = self._applied(layer)(x, mask)
         hidden: Tensor = self.norm(x)
         return hidden
 
@@ -258,7 +257,7 @@ class Decoder(Stack):
         memory_mask = None if memory_layout is None else attention_mask(layout, memory_layout)
         for i, (layer, kv) in enumerate(zip(self.layers, self.memory_kv(memory), strict=True)):
             of_layer = weights if i == self.attention_layer else None
-            x = self._run(layer, x, mask, kv, memory_mask, of_layer)
+            x = self._applied(layer)(x, mask, kv, memory_mask, of_layer)
         hidden: Tensor = self.norm(x)
         return hidden
 

@@ -159,11 +159,16 @@ def wait_for(command: Sequence[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def translating_config(run: Path) -> Config:
-    """Load the configuration of a run that translates.
+def run_config(model: AnyModel) -> Config:
+    """Load the configuration with which a run translates, without the settings that say how it was initialized.
 
+    The next training does not inherit training.init_from, start_share and freeze, and what needs several directions.
     Raises CheckpointError if there is no run, or if it is still training, ConfigError if it has learned something else.
     """
+    from nmt.runs.model import ModelRef
+
+    model = ModelRef.of(model)
+    run = model.path
     check_is_run(run)
     if lock_holder(RunDir(run).lock) is not None:
         raise CheckpointError(
@@ -172,19 +177,6 @@ def translating_config(run: Path) -> Config:
     config = load_saved_config(RunDir(run).config)
     if not config.training.facts.translates:
         raise ConfigError(f"{run}: trained for {config.training.facts.name}, so it cannot translate")
-    return config
-
-
-def run_config(model: AnyModel) -> Config:
-    """Load the configuration with which a run translates, without the settings that say how it was initialized.
-
-    The next training does not inherit training.init_from, start_share and freeze, and what needs several directions.
-    Raises what `translating_config` raises.
-    """
-    from nmt.runs.model import ModelRef
-
-    model = ModelRef.of(model)
-    config = translating_config(model.path)
     if config.data.has_language_tags or model.to is not None or model.source is not None:
         config = config.choose_languages(model.to, model.source)
     changes: dict[str, object] = {"init_from": None, "freeze": [], "start_share": 0.0}
@@ -379,7 +371,7 @@ class RecipeDir:
         returns the counts of the finished file. Does nothing if the report exists. Raises DataError if the directory
         contains other files or was started with other settings.
         """
-        self.check()
+        self._check_output_directory()
         self.path.mkdir(parents=True, exist_ok=True)
         with Lock(self.path / "lock", "works"):
             if self._report.is_file():
@@ -392,8 +384,7 @@ class RecipeDir:
             replace_file(self._report, json.dumps(counts, indent=1) + "\n")
             return counts
 
-    def check(self) -> None:
-        """Raise DataError if the directory contains other files or was started with other settings."""
+    def _check_output_directory(self) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise DataError(f"{self.path}: is a file; choose a directory with --output")
         if self._settings.is_file():
@@ -414,10 +405,6 @@ class RecipeDir:
                     f"{self.path}: contains {min(unknown)}, which this recipe did not write; use another with --output"
                 )
 
-    def record(self) -> None:
-        """Write the inputs and settings."""
-        replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
-
     def _translate(
         self,
         name: str,
@@ -429,7 +416,7 @@ class RecipeDir:
         from nmt.translate.loading import Translator
 
         translator = Translator.load(self.model)
-        self.record()
+        replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
         remaining = iter(rows)
         n_read = 0
 

@@ -121,9 +121,14 @@ def orthogonal(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     return (result.mT if is_tall else result).to(x.dtype)
 
 
-def parameter_groups(model: nn.Module, config: TrainingConfig, undecayed: Collection[str] = ()) -> list[dict[str, Any]]:
-    """Return the groups of all parameters that are not frozen. Those with `blocks` are for Muon; weight decay applies
-    to matrices that are not named in `undecayed`."""
+def make_optimizer(
+    model: nn.Module, config: TrainingConfig, precision: str = "float32", undecayed: Collection[str] = ()
+) -> torch.optim.Optimizer:
+    """Return an optimizer of all parameters that are not frozen; weight decay applies to matrices that are not named in
+    `undecayed`.
+
+    With bf16 as `precision`, Muon's matrix products are in bf16, otherwise in float32.
+    """
     decay = config.weight_decay
     blocks: list[dict[str, Any]] = [{"params": [], "weight_decay": decay, "blocks": n} for n in (1, 3)]
     matrices: dict[str, Any] = {"params": [], "weight_decay": decay}
@@ -138,21 +143,10 @@ def parameter_groups(model: nn.Module, config: TrainingConfig, undecayed: Collec
         else:
             group = matrices
         group["params"].append(parameter)
-    return [group for group in (*blocks, matrices, vectors) if group["params"]]
-
-
-def make_optimizer(
-    model: nn.Module, config: TrainingConfig, precision: str = "float32", undecayed: Collection[str] = ()
-) -> torch.optim.Optimizer:
-    """Return an optimizer of all parameters that are not frozen; for `undecayed`, see `parameter_groups`.
-
-    With bf16 as `precision`, Muon's matrix products are in bf16, otherwise in float32.
-    """
-    groups = parameter_groups(model, config, undecayed)
     beta1, beta2 = config.betas
-    kind = Muon if any("blocks" in group for group in groups) else Adam
+    kind = Muon if any(group["params"] for group in blocks) else Adam
     optimizer = kind(
-        groups,
+        [group for group in (*blocks, matrices, vectors) if group["params"]],
         lr=0.0,
         betas=(beta1, beta2),
         eps=config.eps,

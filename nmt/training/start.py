@@ -78,7 +78,7 @@ def write_run(session: Session, inputs: Inputs, info: RunInfo) -> None:
     corpora = inputs.corpora
     is_resumed = inputs.plan.resume
     check_disk(session, is_resumed)
-    check_memory(session)
+    check_memory(session, inputs.config.model)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):
         path.mkdir(parents=True, exist_ok=True)
     if not (is_resumed and _has_tokenizer(run, corpora)):

@@ -44,7 +44,7 @@ from nmt.data.manifest import DATA_FORMAT, SHARDED_FORMAT, ShardRecord, SplitRec
 from nmt.data.rows import RowPacking
 from nmt.layout import DataDir, RunDir
 from nmt.model.settings import ModelConfig
-from nmt.model.transformer import Model, Transformer
+from nmt.model.transformer import Transformer
 from nmt.text.ids import N_SPECIAL
 from nmt.training.loss import token_loss
 from nmt.training.memory import count_memory
@@ -237,12 +237,12 @@ WAYS: dict[str, dict[str, object]] = {
 }
 
 
-def counted(model: Model, settings: TrainingConfig, n_tokens: int) -> float:
-    """Freeze parts of a model, and return the bytes that training it takes by counting."""
+def counted(config: ModelConfig, n_pieces: int, settings: TrainingConfig, n_tokens: int) -> float:
+    """Return the bytes that training a model takes by counting."""
+    with torch.device("meta"):
+        model = Transformer(config, n_pieces, n_pieces)
     freeze(model, settings.freeze)
-    for stack in model.stacks:
-        stack.recomputes = settings.recompute
-    return sum(count_memory(model, settings, CPU, "float32", n_tokens).values())
+    return sum(count_memory(config, settings, model, CPU, "float32", n_tokens).values())
 
 
 def compare_counted() -> None:
@@ -258,9 +258,8 @@ def compare_counted() -> None:
             settings = TrainingConfig.model_validate(training)
             gigabytes = []
             for n_tokens in (1024, 4096):
-                with torch.device("meta"):
-                    model = Transformer(ModelConfig.model_validate(shape), n_pieces, n_pieces)
-                gigabytes.append(f"{counted(model, settings, n_tokens) / 1e9:.1f} GB")
+                n_bytes = counted(ModelConfig.model_validate(shape), n_pieces, settings, n_tokens)
+                gigabytes.append(f"{n_bytes / 1e9:.1f} GB")
             print(f"| {name} | {way} | {' | '.join(gigabytes)} |")
 
 
@@ -273,9 +272,13 @@ def measure_counted(name: str) -> None:
     lines = Lines.of([rng.integers(N_SPECIAL, case.vocabulary, n) for n in sizes])
     batches = RowPacking(Pairs(lines, lines))
     parts = batches.split(np.arange(len(sizes)), case.n_tokens)
+    config = ModelConfig.model_validate(case.model)
+    n_bytes = counted(config, case.vocabulary, settings, case.n_tokens)
     before = _own_memory("VmRSS")
-    model = Transformer(ModelConfig.model_validate(case.model), case.vocabulary, case.vocabulary)
-    n_bytes = counted(model, settings, case.n_tokens)
+    model = Transformer(config, case.vocabulary, case.vocabulary)
+    freeze(model, settings.freeze)
+    for stack in model.stacks:
+        stack.recomputes = settings.recompute
     optimizer = make_optimizer(model, settings)
     average = Ema(model, settings.ema) if settings.ema else None
     validated = copy.deepcopy(model) if average else None

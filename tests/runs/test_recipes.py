@@ -156,11 +156,9 @@ def test_adapting_to_tmx_beside_other_text(mine: list[str], nmt: Command, called
     assert (splits["mine"].pairs, splits["general"].pairs) == (18, 10)
 
 
-def test_adapting_to_too_few_pairs_ends_before_training(mine: list[str], nmt: Command, called: list[list[str]]) -> None:
-    for name in mine:
-        Path(name).write_text("".join(f"{line}\n" for line in lines_of(Path(name))[:90]), encoding="utf-8")
-    done = nmt(*ADAPT, *mine)
-    assert done.status == 2 and "mine.aa" in done.err
+def test_adapting_writes_again_what_was_not_trained(mine: list[str], nmt: Command, called: list[list[str]]) -> None:
+    shutil.copy("mine.aa", "mine.bb")
+    assert nmt(*ADAPT, *mine).status == 2, "both sides are identical"
     assert [words[0] for words in called] == ["prepare"]
     tiny_text(Path("text"))
-    assert nmt(*ADAPT, "text/train.aa", "text/train.bb").status == 0, "what was not trained is written again"
+    assert nmt(*ADAPT, "text/train.aa", "text/train.bb").status == 0

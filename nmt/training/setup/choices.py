@@ -207,7 +207,7 @@ def pick_max_tokens(
         free_memory()
         return longest
     per_token = max(1.0, (used[1] - used[0]) / (n_large - n_small))
-    to_come = sum(fixed_memory(model, objective.settings)) - FLOAT * model.n_parameters  # which are there
+    to_come = sum(fixed_memory(model, objective.settings.ema).values()) - FLOAT * model.n_parameters  # which are there
     fixed = max(0.0, used[0] - per_token * n_small) + to_come
     free = SAFE_SHARE[device.type] * free_bytes(device) - fixed
     return int(max(longest, min(useful, free / per_token)))
