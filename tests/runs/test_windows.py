@@ -205,6 +205,12 @@ def test_printed_passes_are_those_of_the_planned_updates(folder, tmp_path):
     assert re.findall(r"about (\S+) passes", "\n".join(mixture(session))) == ["0", "0"], "never a negative number"
 
 
+def test_passes_are_not_printed_if_only_the_time_is_limited(folder, tmp_path):
+    config = config_of(folder, stages=[{"weights": {"train.aa": 1}}], max_minutes=1)
+    lines = [*mixture(start(config, folder / "data", tmp_path / "run", resume=False))]
+    assert len(lines) == 2 and "passes" not in "".join(lines)
+
+
 # --- stopping and going on ----------------------------------------------------------------------
 
 

@@ -293,17 +293,18 @@ def mixture(session: Session) -> Iterator[str]:
     n_steps = max(settings.planned_steps or settings.max_steps, state.stage_step)
     n_updates = stage.n_updates or n_steps - state.stage_step
     n_pairs = n_updates * mix.n_pairs // session.n_epoch_updates
+    # training.max_minutes, not max_steps, ends most runs that have both
+    has_known_end = bool(stage.n_updates or settings.planned_steps or settings.max_epochs or not settings.max_minutes)
     if settings.max_epochs is not None:
         n_left = settings.max_epochs * mix.n_pairs - state.stage_pairs
         n_pairs = max(0, min(n_pairs, n_left))  # a cool-down may go on for a little longer
     if len(mix.stages) > 1:
         yield f"stage {state.stage + 1} of {len(mix.stages)} mixes the training corpora, from step {state.stage_step}:"
     for corpus, share in zip(mix.corpora, stage.shares, strict=True):
-        n_passes = float(share * n_pairs / corpus.n)
-        yield (
-            f"{corpus.name} ({corpus.n:,} pairs): {float(share):.4g} of the training pairs, about {n_passes:.3g} "
-            "passes in this stage"
-        )
+        line = f"{corpus.name} ({corpus.n:,} pairs): {float(share):.4g} of the training pairs"
+        if has_known_end:
+            line += f", about {float(share * n_pairs / corpus.n):.3g} passes in this stage"
+        yield line
 
 
 @contextmanager
