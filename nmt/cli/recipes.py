@@ -74,7 +74,8 @@ def adapt(
     quotes, or two files with a sentence per line whose names end in their languages, such as mine.de and mine.en.
 
     A model forgets other text while it learns yours. With --beside, two of three pairs that it learns are other text,
-    best a large public corpus. --general names a test set of other text, also scored at each validation.
+    best a large public corpus; beside a new language, all pairs count alike, so give a few thousand. --general names a
+    test set of other text, also scored at each validation.
 
     A run with several directions learns those of the languages of TEXT, or with --set 'data.directions=[de-en]' only
     these. With --like tyv_Cyrl=kaz_Cyrl, a run of M2M-100 or NLLB learns a new language, in both directions.

@@ -113,7 +113,9 @@ def prepare(
                 build.write(folder_of_pair, tokenizers[pair], recipe(build.data, config.tokenizer, reused, new))
         if len(builds) > 1:
             write_index(staged, {build.name: build.manifest for build in builds.values()}, settings)
-    n_asked = None if reused and not new.n else config.tokenizer.vocab_size
+    n_asked = None if reused and not new else config.tokenizer.vocab_size
+    if reused and new and reused.imported:
+        n_asked = 0  # what was added has been said
     for build in builds.values():
         if build.name:
             echo(build.name)

@@ -206,7 +206,11 @@ def lacking(
         remedy = "train a vocabulary (without tokenizer.model), or give a model with byte fallback"
         if vocabulary.direction:
             remedy = f"--set tokenizer.vocab_size={n_pieces} adds them"
-        remedy = "they will be added" if language in added else f"a model cannot tell them apart; {remedy}"
+        remedy = (
+            "letters of the training text will be added"
+            if language in added
+            else f"a model cannot tell them apart; {remedy}"
+        )
         yield (
             f"{language}: the vocabulary lacks {amount(len(missing), 'character')} "
             f"({listed(map(repr, missing), _MOST_LISTED)}), {share:.2%} of the text of a sample, such as in {where}: "

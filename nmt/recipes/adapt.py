@@ -47,6 +47,8 @@ def adapt(
     run = RunDir(output or Path("runs", f"{base.path.name}-adapted"))
     file, prepared = (str(run.adapt / name) for name in ("config.yaml", "prepared"))
     new = dict(pair.partition("=")[::2] for pair in like)
+    if not all(new.values()):
+        raise ConfigError(f"--like {' '.join(like)}: must be a new language and a related one, as in tyv_Cyrl=kaz_Cyrl")
     tree = _settings(load_saved_config(base.config), text, beside, general, new)
     tree["data"]["dir"] = prepared
     # Training leaves out validations that would take too much of the time, which the user has chosen.
@@ -69,9 +71,9 @@ def adapt(
         ["prepare", *options, "--tokenizer-from", start],
         ["train", *(resume_option(run) or options), "--run", str(run.path)],
     ]
-    # the run cannot translate a new language before; training compares the scores of other text
-    scoring = ["evaluate", "--run"] if new else ["compare", start]
-    for name in ("mine", *tree["data"].get("test", ())):
+    sources = {"mine": tree["data"]["train"][0], **tree["data"].get("test", {})}
+    for name, source in sources.items():  # before, the run cannot translate a new language
+        scoring = ["evaluate", "--run"] if new.keys() & source.get("files", new) else ["compare", start]
         commands.append([*scoring, str(run.path), "--data", prepared, "--split", name])
     if not (status := run_shown(commands)):
         show(f"the adapted model is in {run.path}; to translate: nmt translate --run {run.path} letter.docx")
@@ -96,8 +98,9 @@ def _settings(
             for pair in permutations(train[-1].get("files", languages), 2):
                 if "-".join(pair) in known.data.directions or new.keys() & pair:
                     directions["-".join(pair)] = None
-    if not beside:
-        del train[0]["weight"]
+    if new or not beside:  # weights are shares within a direction
+        for source in train:
+            del source["weight"]
     data: dict[str, Any] = {"directions": [*directions]} if directions else {"direction": known.data.direction}
     tree["data"] = data | {"train": train}
     if general:
@@ -123,6 +126,7 @@ def _source(paths: Sequence[str], languages: Sequence[str]) -> dict[str, Any]:
     if len(files) < len(paths):
         raise ConfigError(
             f"{' '.join(paths)}: must be a file, a folder or a pattern in quotes with both languages, or a file for "
-            f"each language with its code in the name, as in mine.de and mine.en; the run has {', '.join(languages)}"
+            f"each language with its code in the name, as in mine.de; the run has {', '.join(languages)}; "
+            "--like names a new one"
         )
     return {"files": files}
