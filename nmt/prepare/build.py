@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -60,9 +60,8 @@ from nmt.prepare.report import (
 )
 from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import missing_letters, samples_of
+from nmt.prepare.suspicions import lacking, samples_of
 from nmt.text.blocks import BlockEncoder
-from nmt.text.imported import ImportedTokenizer
 from nmt.text.letters import count_forms, usual_forms, write
 from nmt.text.lines import bounded_list
 from nmt.text.pairing import Place, Sample
@@ -176,8 +175,9 @@ class Build:
             return report
         return report.model_copy(update={"warnings": [f"{self.name}: {warning}" for warning in report.warnings]})
 
-    def sampled_pieces(self, tokenizers: Tokenizers) -> TokenizerReport:
-        """Return the report on tokenizers, with counts of a sample of the training text."""
+    def try_tokenizers(self, tokenizers: Tokenizers) -> TokenizerReport:
+        """Return the report on tokenizers, with counts of a sample of the training text; warn of letters they lack."""
+        self.warnings += lacking(self.samples, self.data.pair, tokenizers)
         text = {}
         for language, tokenizer in tokenizers.by_language.items():
             side = self.data.pair.index(language)
@@ -205,6 +205,7 @@ class Build:
         self._record_split_off(encoded)
         n_pairs = sum(split.pairs for split in self.splits.values())
         link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
+        self.warnings += lacking(self.samples, data.pair, tokenizers)
         classes = {name: split.classes for name, split in self.splits.items() if split.classes}
         self.outcome = self.report(
             encoded.reports,
@@ -267,39 +268,6 @@ class Build:
 
 Builds: TypeAlias = dict[tuple[str, str], Build]
 """By their pairs of languages."""
-
-
-def check_letters(
-    builds: Builds, tokenizers: Mapping[tuple[str, str], Tokenizers], new: Collection[str], n_more: int = 0
-) -> list[str]:
-    """Add a warning to a build for each language of which an imported vocabulary lacks letters, and return a note for
-    each whose letters will be added.
-
-    new: the languages that the model does not know; n_more: the number of pieces by which its vocabulary will grow.
-    """
-    vocabulary = next(iter(tokenizers.values())).imported
-    if vocabulary is None:
-        return []
-    rows = []
-    letters = set[str]()
-    for pair, build in builds.items():
-        for language, tokenizer in tokenizers[pair].by_language.items():
-            assert isinstance(tokenizer, ImportedTokenizer)
-            missing, is_notable, what = missing_letters(pair.index(language), build.samples, tokenizer)
-            letters.update(missing)
-            if missing:
-                rows.append((language in new, is_notable, f"{language}: {what}", build.warnings))
-    remedy = "train a vocabulary (without tokenizer.model), or give a model with byte fallback"
-    if vocabulary.direction:
-        n_pieces = max(300, *(len({*pieces} - {*new}) for pieces in vocabulary.pieces))  # as in its run's config
-        remedy = f"--set tokenizer.vocab_size={n_pieces + len(letters)} adds them"
-    notes = []
-    for is_new, is_notable, what, warnings in rows:
-        if is_new or len(letters) <= n_more:
-            notes.append(f"{what}; they will be added")
-        elif is_notable:
-            warnings.append(f"{what}; a model cannot tell them apart; {remedy}")
-    return notes
 
 
 def _train_record(encoded: EncodedText, labels: Labels | None) -> SplitRecord:

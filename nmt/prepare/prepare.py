@@ -29,7 +29,7 @@ from nmt.errors import DataError
 from nmt.files.document import read_document
 from nmt.files.write import link, replace_file, writing
 from nmt.layout import DataDir
-from nmt.prepare.build import check_letters, open_builds, settle_all
+from nmt.prepare.build import open_builds, settle_all
 from nmt.prepare.cleaning.counts import REASONS, summed, total
 from nmt.prepare.pairs import OpenSource, naming
 from nmt.prepare.pipeline.encode import EncodedText, encode_text, link_files, make_tokenizers, use_tokenizers
@@ -107,7 +107,6 @@ def prepare(
             build.clean_mono()
         texts = {pair: build.prepared_text for pair, build in builds.items()}
         tokenizers = make_tokenizers(work, data, config.tokenizer, texts, reused, new)
-        check_letters(builds, tokenizers, new.languages)
         for pair, build in builds.items():
             with naming(build.name):
                 folder_of_pair = DataDir(staged.path / build.name)
@@ -166,15 +165,12 @@ def dry_run(
     with TemporaryDirectory(prefix="nmt-") as folder:
         builds = open_builds(config.data, Work(Path(folder), engine, SIZES), sample)
         settle_all(builds, reused)
-    tokenizers = {}
-    if reused is not None:
-        tokenizers = {pair: reused.of_languages(pair) if build.name else reused for pair, build in builds.items()}
-        for note in check_letters(builds, tokenizers, new.languages, new.n):
-            echo(note)
     for pair, build in builds.items():
         if build.name:
             echo(build.name)
-        pieces = build.sampled_pieces(tokenizers[pair]) if tokenizers else None
+        pieces = None
+        if reused is not None:
+            pieces = build.try_tokenizers(reused.of_languages(pair) if build.name else reused)
         settings = recipe(build.data, config.tokenizer, reused, new)
         outcome = build.report(build.text.reports, settings, kind="dry run", tokenizer=pieces)
         for line in screen(outcome):

@@ -310,7 +310,7 @@ def table(report: PreparationReport, splits: Mapping[str, SplitRecord], asked: i
         elif size < asked:
             note = f": the text allows no more, {asked:,} were requested"
         yield f"vocabulary: {size:,} pieces for {languages}{note}"
-    yield from _lengths_of_pieces(report.tokenizer)
+    yield from lengths_of_pieces(report.tokenizer)
     for name, split in splits.items():
         if trip := split.round_trip:
             others = f"; {trip.control:,} with control characters are not" if trip.control else ""
@@ -362,23 +362,19 @@ def count_lines(rows: _Rows) -> Iterator[str]:
         yield from folded(f"{counts}  {counted(dropped)}".rstrip(), columns(sys.stdout))
 
 
-def _lengths_of_pieces(tokenizer: TokenizerReport) -> Iterator[str]:
-    for language, counts in tokenizer.text.items():
-        yield f"{language}: {length_of_pieces(language, counts)}"
-
-
-def length_of_pieces(language: str, counts: TextRecord) -> str:
-    """Format the mean length of pieces, and the shares of single bytes and unknown pieces.
+def lengths_of_pieces(tokenizer: TokenizerReport) -> Iterator[str]:
+    """Yield for each language the mean length of pieces, and the shares of single bytes and unknown pieces.
 
     The length is in pieces per word, or in characters per piece where spaces do not separate words.
     """
-    if not is_spaced(language) or counts.characters > _LONG_WORD * counts.words:
-        length = f"{counts.characters / counts.pieces:.2f} characters per piece"
-    else:
-        length = f"{counts.pieces / counts.words:.2f} pieces per word"
-    single = counts.bytes / counts.pieces
-    unknown = counts.unknown / counts.pieces
-    return f"{length}; of the pieces {single:.2%} are single bytes, {unknown:.2%} unknown"
+    for language, counts in tokenizer.text.items():
+        if not is_spaced(language) or counts.characters > _LONG_WORD * counts.words:
+            length = f"{counts.characters / counts.pieces:.2f} characters per piece"
+        else:
+            length = f"{counts.pieces / counts.words:.2f} pieces per word"
+        single = counts.bytes / counts.pieces
+        unknown = counts.unknown / counts.pieces
+        yield f"{language}: {length}; of the pieces {single:.2%} are single bytes, {unknown:.2%} unknown"
 
 
 def _shares(classes: Mapping[str, int]) -> str:
@@ -415,7 +411,7 @@ def screen(report: PreparationReport) -> Iterator[str]:
             yield from samples
     yield ""
     if report.tokenizer is not None:
-        yield from _lengths_of_pieces(report.tokenizer)
+        yield from lengths_of_pieces(report.tokenizer)
     for warning in report.warnings:
         yield from wrapped(f"warning: {warning}")
     more = ""

@@ -19,7 +19,7 @@ from nmt.prepare.report import (
     PreparationReport,
     SourceReport,
     TokenizerReport,
-    length_of_pieces,
+    lengths_of_pieces,
 )
 
 _REPAIRED_SAMPLES = 5
@@ -234,8 +234,7 @@ def _tokenizer(tokenizer: TokenizerReport | None) -> Iterator[str]:
     yield "<h2>Tokenizer</h2>\n<ul>"
     together = " (one vocabulary)" if tokenizer.joint else ""
     yield from (f"<li>{n:,} pieces for {escaped(language)}{together}</li>" for language, n in tokenizer.pieces.items())
-    for language, counts in tokenizer.text.items():
-        yield f"<li>{escaped(language)}: {escaped(length_of_pieces(language, counts))}</li>"
+    yield from (f"<li>{escaped(line)}</li>" for line in lengths_of_pieces(tokenizer))
     yield "</ul>"
 
 

@@ -26,7 +26,7 @@ from nmt.errors import DataError
 from nmt.files.read import shipped
 from nmt.prepare.download import cached
 from nmt.prepare.formats.tables import read_arrow, read_csv, read_jsonl, read_parquet, read_tsv
-from nmt.prepare.formats.units import read_lift, read_po, read_tmx, read_xliff
+from nmt.prepare.formats.units import read_po, read_tmx, read_xliff
 from nmt.prepare.formats.verses import read_verses
 from nmt.prepare.inputs import find_inputs, fingerprints, has_verses, is_usfm, relative_name, side_checksum
 from nmt.prepare.opus import find_corpus, read_moses
@@ -34,7 +34,7 @@ from nmt.prepare.pairs import Layout, OpenSource, Row, SentencePair, Units, scor
 from nmt.text.lines import read_aligned, read_lines, refuse_other_texts
 
 READERS = {
-    "tmx": read_tmx, "xliff": read_xliff, "po": read_po, "lift": read_lift, "tsv": read_tsv, "csv": read_csv,
+    "tmx": read_tmx, "xliff": read_xliff, "po": read_po, "lift": read_tmx, "tsv": read_tsv, "csv": read_csv,
     "jsonl": read_jsonl, "parquet": read_parquet, "arrow": read_arrow,
 }  # fmt: skip
 """Format of `Paths.format` -> function that reads it."""

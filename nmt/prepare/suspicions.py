@@ -36,6 +36,7 @@ from nmt.text.letters import count_forms, usual_forms
 from nmt.text.pairing import Sample, unaligned
 from nmt.text.profiles import Profiles, trigrams
 from nmt.text.reading import COMPOSED, NOT_NFC, form_shares, unusual_forms
+from nmt.text.vocabularies import Tokenizers
 from nmt.text.words import beginning
 
 _LEAST_PAIRS = 20  # fewer are no evidence
@@ -62,7 +63,7 @@ _READINGS = [
     *permutations(("ISO-8859-2", "WINDOWS-1250", "WINDOWS-1252", "WINDOWS-1254", "WINDOWS-1257"), 2),
 ]
 _MOST_UNKNOWN = 0.001  # of the characters of a language
-_MOST_CHARACTERS = 8  # in a warning
+_MOST_LISTED = 8  # in a warning
 _SHOWN = 60  # characters of an example
 _IDENTIFIED = 250  # lines of a side
 _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
@@ -178,24 +179,36 @@ def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -
     )
 
 
-def missing_letters(
-    side: int, samples: Mapping[str, Sample], tokenizer: ImportedTokenizer
-) -> tuple[Collection[str], bool, str]:
-    """Return the characters of a side that a vocabulary lacks, whether they are a notable share, and a description."""
-    lines = {}
-    for key, sample in samples.items():
-        for pair, place in zip(sample.pairs, sample.places, strict=True):
-            lines[f"data.{key}, line {place.line:,}"] = tokenizer.normalized(pair[side])
-    missing = tokenizer.lacking(lines.values())
-    share = missing.total() / sum(map(len, lines.values()))
-    where = max(lines, key=lambda where: len(missing.keys() & lines[where][:_SHOWN]))
-    example = printable_sentence(beginning(lines[where], _SHOWN))
-    letters = listed(map(repr, missing), _MOST_CHARACTERS)
-    what = (
-        f"the vocabulary lacks {amount(len(missing), 'character')} ({letters}), {share:.2%} of the text of a sample, "
-        f"such as in {where}: '{example}'"
-    )
-    return missing, share > _MOST_UNKNOWN, what
+def lacking(samples: Mapping[str, Sample], languages: tuple[str, str], tokenizers: Tokenizers) -> Iterator[str]:
+    """Yield a warning for each language of which an imported vocabulary lacks a notable share of the characters."""
+    vocabulary = tokenizers.imported
+    if vocabulary is None:
+        return
+    letters = set[str]()
+    described = {}
+    for language, tokenizer in tokenizers.by_language.items():
+        assert isinstance(tokenizer, ImportedTokenizer)
+        lines = {}
+        for key, sample in samples.items():
+            for pair, place in zip(sample.pairs, sample.places, strict=True):
+                text = pair[languages.index(language)]
+                lines[f"data.{key}, line {place.line:,}"] = tokenizer.normalized(text)
+        missing = tokenizer.lacking(lines.values())
+        letters.update(missing)
+        share = missing.total() / sum(map(len, lines.values()))
+        if share > _MOST_UNKNOWN:
+            where = max(lines, key=lambda where: len(missing.keys() & lines[where][:_SHOWN]))
+            described[language] = (
+                f"the vocabulary lacks {amount(len(missing), 'character')} ({listed(map(repr, missing), _MOST_LISTED)})"
+                f", {share:.2%} of the text of a sample, such as in {where}: "
+                f"'{printable_sentence(beginning(lines[where], _SHOWN))}'"
+            )
+    remedy = "train a vocabulary (without tokenizer.model), or give a model with byte fallback"
+    if vocabulary.direction:
+        n_pieces = max(300, *map(len, vocabulary.pieces)) + len(letters)  # 300: as in the config of its run
+        remedy = f"letters of a new language are added, others by --set tokenizer.vocab_size={n_pieces}"
+    for language, what in described.items():
+        yield f"{language}: {what}; a model cannot tell them apart; {remedy}"
 
 
 # --- letter trigrams --------------------------------------------------------------------------------

@@ -122,7 +122,6 @@ def _text_document(text: str, lines: Sequence[str], suffix: str = "") -> str | N
 _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals sign alone is no evidence
     r".*\n(?:\s*\d+[ \t]*\r?\n|WEBVTT(?:[ \t][^\n]*|\r)?\n(?:[^\n]*\n)*?)"
     r"(?:\d+:)?\d\d?:\d\d[,.]\d+[ \t]+-->[ \t]+(?:\d+:)?\d\d?:\d\d[,.]\d": "subtitles",
-    r".*\n\s*\\id [A-Z1-6]{3}\b": "USFM",
     # lines such as `Mehl: 500 g` and `Wissen = Macht` may be prose
     r"\.(?:properties|strings)\n|.*\n\s*(?://[^\n]*\n\s*|/\*[^*]*\*/\s*)*"
     r"(?:\"[^\"\n]+\"[ \t]*=[ \t]*\"[^\n]*\";[ \t\r]*\n\s*){5}": "a list of keys and texts",

@@ -143,7 +143,7 @@ def long_line(name: Path | str, number: int) -> DataError:
 def refuse_other_texts(path: Path) -> None:
     """Raise DataError if the beginning of a side of a corpus is not text with one sentence per line."""
     start = beginning(path)
-    if kind := other_format(start):
+    if kind := (b"\\id " in start[:7] and "USFM") or other_format(start):  # may begin with a byte order mark
         raise DataError(
             f"{path}: {kind}, where a text file with one sentence per line is needed: write the text of each language "
             "to a file of its own (for a corpus in TMX, XLIFF, PO, TSV, CSV or JSON Lines, set path instead of files; "

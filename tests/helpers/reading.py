@@ -27,7 +27,7 @@ def content(data: bytes, name: str = "f") -> Input:
         stream.seekable = lambda: False  # type: ignore[method-assign]
         yield stream
 
-    return Input(name, "any", opened)
+    return Input(name, "tmx", opened)
 
 
 def pairs(reader: Reader, data: bytes | str, layout: Layout = NAMED, name: str = "f") -> tuple[Pairs, dict[str, int]]:

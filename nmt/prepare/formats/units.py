@@ -164,8 +164,8 @@ def _read_as(code: etree._Element) -> str:
     return _MARKS[(kind and kind.lastindex) or 0]
 
 
-def read_tmx(file: Input, layout: Layout, units: Units, root: str = "tmx", tag: str = "tu") -> Iterator[Row]:
-    """Yield the pairs of a TMX file, or of an XML file with units (`tag`) of another format that `variants` reads.
+def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
+    """Yield the pairs of a TMX file, or the examples of a LIFT dictionary with their translations.
 
     The text of `seg` includes highlighted parts (`hi`), but no codes, see `text_of`. Units whose state, by a property,
     is `_UNCONFIRMED` are skipped. If a unit has several texts in a language, the first text of each language is paired
@@ -176,7 +176,7 @@ def read_tmx(file: Input, layout: Layout, units: Units, root: str = "tmx", tag: 
     names = tuple(layout.all_names)
     n_first = len(layout.names(layout.languages[0]))
     types = _OF if layout.document is None else (layout.document,)
-    for unit in read_units(file, root, frozenset({tag})):
+    for unit in read_units(file, file.format, frozenset({"tu", "example"})):
         properties = [(prop.get("type", ""), prop.text or "") for prop in unit.iter("{*}prop")]
         if _skip_unconfirmed(properties, units):
             continue
@@ -200,11 +200,6 @@ def read_tmx(file: Input, layout: Layout, units: Units, root: str = "tmx", tag: 
         for pair in [*product(first[:1], second[1:]), *product(first[1:], second[:1])]:
             units.separate()  # another version does not follow the one before it
             yield units.row(*pair, score)
-
-
-def read_lift(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
-    """Yield the pairs of an example in a LIFT dictionary and its translation."""
-    return read_tmx(file, layout, units, "lift", "example")
 
 
 def variants(unit: etree._Element) -> Iterator[tuple[str, Segment]]:

@@ -7,15 +7,15 @@ The verses of both sides are in memory, since files may have books in any order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import chain
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from nmt.data.sources import FilesSource
 from nmt.errors import DataError
 from nmt.prepare.formats.tables import shown
-from nmt.prepare.inputs import Input, find_usfm, is_usfm
+from nmt.prepare.inputs import find_usfm, is_usfm
 from nmt.prepare.pairs import Row, Units
 from nmt.text.lines import bounded_list, lines_in, read_aligned
 from nmt.text.segments import one_line
@@ -23,8 +23,8 @@ from nmt.text.words import UNSPACED
 
 Reference: TypeAlias = tuple[str, int, int]
 """The code of a book, such as MRK, the chapter and the verse."""
-Verse: TypeAlias = tuple[Reference, str | None]
-"""A verse and its text, whose paragraphs end at line feeds; None if the text of the verse before it is for both."""
+Verses: TypeAlias = Iterator[tuple[Reference, str | None]]
+"""Verses with their texts, whose paragraphs end at line feeds; None if the text of the verse before it is for both."""
 _BREAKS = re.compile(rf"(?<=[{UNSPACED}])[ \t]*+\n\s*+(?=[{UNSPACED}])")
 
 
@@ -39,46 +39,44 @@ def read_verses(source: FilesSource, languages: tuple[str, str], root: Path, uni
     for language in languages:
         path = root / source.files[language]
         if is_usfm(path):
-            verses = chain.from_iterable(read_usfm(file, language, units) for file in find_usfm(path))
+            verses = _read_usfm(path, language, units)
         elif source.vref is not None:
-            verses = chain(_read_lines(root / source.vref, path))
+            verses = _read_lines(root / source.vref, path)
         else:
             raise DataError(f"{path}: not named .usfm or .sfm; verses in lines need vref, a file with their references")
-        side: dict[Reference, str | None] = {}
-        is_new = False
+        side = dict[Reference, str | None]()
         for reference, text in verses:
-            if is_new := reference not in side and (is_new or text is not None):
-                side[reference] = text
-            else:
+            if reference in side:
                 units.skip(f"verse that occurs again in {language}")
+            side.setdefault(reference, text)
         sides.append(side)
-    references = sorted({*chain(*sides)})
-    if absent := {*(source.books or ())} - {book for book, _, _ in references}:
-        raise DataError(f"{source.label}: no verses of {' and '.join(absent)}; see books in the config")
-    groups: list[list[Reference]] = []
-    for reference in references:
-        if not groups or None not in [side.get(reference, "") for side in sides]:
-            groups.append([])
-        groups[-1].append(reference)
-    for group in groups:
-        if group[0][0] in (source.books or group[0]):
-            units.enter(group[0][:2])
-            yield _text_of(group, sides[0]), _text_of(group, sides[1]), None
+    groups = defaultdict[Reference, list[list[str | None]]](list)
+    first = ("", 0, 0)
+    for reference in sorted(set().union(*sides)):
+        texts = [side.get(reference, "") for side in sides]
+        if None not in texts:
+            first = reference
+        groups[first].append(texts)
+    present = {book for book, _, _ in groups}
+    books = {*(source.books or present)}
+    if absent := books - present:
+        raise DataError(f"{source.label}: no verses of {min(absent)}; see books in the config")
+    for (book, chapter, _), together in groups.items():
+        if book in books:
+            units.enter((book, chapter))
+            src, tgt = map(_joined, zip(*together, strict=True))
+            yield src, tgt, None
 
 
-def _text_of(group: list[Reference], side: dict[Reference, str | None]) -> str:
+def _joined(texts: Sequence[str | None]) -> str:
     """Return the text of verses that follow one another on one line; "" if one of them is missing."""
-    texts = [side.get(reference, "") for reference in group]
     return "" if "" in texts else one_line(_BREAKS.sub("", "\n".join(filter(None, texts))))
 
 
-_NAME = re.compile(r"\s*([A-Z0-9]{3}) (\d{1,3}):(\d{1,3})\s*")
-
-
-def _read_lines(names: Path, text: Path) -> Iterator[Verse]:
+def _read_lines(names: Path, text: Path) -> Verses:
     """Yield the verses of a text; line n of `names` is the reference of line n. Raises DataError."""
     for number, (name, line) in enumerate(read_aligned(names, text), start=1):
-        match = _NAME.fullmatch(name)
+        match = re.fullmatch(r"\s*([A-Z0-9]{3}) (\d{1,3}):(\d{1,3})\s*", name)
         if match is None:
             raise DataError(f"{names}: line {number}: {shown([name])}, where a verse is needed, such as MRK 1:1")
         line = line.strip()
@@ -87,58 +85,60 @@ def _read_lines(names: Path, text: Path) -> Iterator[Verse]:
 
 # --- USFM -----------------------------------------------------------------------------------------
 
-_NOTES = "fe?|ef|e?x|fig|[cv]a|vp|cat|pro|rq"  # and figures, and alternate numbers
 _TEXTS = (  # paragraphs, lines and cells with text of verses, and further parts of a verse, such as 1b
     r"(?:(?:m|mi|nb|p|p[bchior]|pm[cor]?|cls|b|q[rcm]?|li|lim|l[hf]|tr|t[hc][rc]?)[-\d]*+|v\s+\d+[b-z])(?![\w*-])"
 )
-_SPANS = (
-    r"\+?(?:add|addpn|bd|bdit|bk|dc|em|it|jmp|k|lik|litl|liv|nd|ndx|no|ord|png?|q[st]|qac|rb|s[cl]s?|sig|sup|tl|w[aghj]?"
-    r"|xt)\d*+(?![\w-])"
-)
-_OTHERS = r"[dhrs]|mte?|toca?|[ms][rs]|s[pd]|q[ad]|c[lpd]|rem|sts|restore|periph|lit|ts|i\w*"  # such as headings
 _REMOVED = re.compile(
     r"\\esb\b(?:[^\\]++|\\(?!esbe?\b))*+\\esbe\b"  # sidebars of study Bibles
-    rf"|\\\+?({_NOTES})\s(?:[^\\]++|\\(?!\1[*\s]|[cv]\s))*+\\\+?\1\*"
+    # notes, figures, and alternate numbers
+    r"|\\\+?(fe?|ef|e?x|fig|[cv]a|vp|cat|pro|rq)\s(?:[^\\]++|\\(?!\1[*\s]|[cv]\s))*+\\\+?\1\*"
     r"|\\[A-Za-z][\w-]*+\s*+(?:\|[^\\]*+)?\\\*"  # milestones
 )
 _VERSES = re.compile(  # in text from right to left, marks of direction may be around the hyphen of a range
-    r"\\id\s+(\w{3})|\\c\s+(\d{1,3})|\\v\s+(?:(\d{1,3})a?"
-    r"(?:[\u200e\u200f]?[-\u2010-\u2013][\u200e\u200f]?(\d{1,3})[a-z]?)?[\u200e\u200f]?(?![^\s\\]))?"
-    r"((?:[^\\]++|\\(?!(?:id|c|v(?!\s+\d+[b-z]\s))\s))*+)"
+    r"\\id\s+(\w{3})|\\c\s+(\d{1,3})|\\v\s+(\d{1,3})a?"
+    r"(?:[\u200e\u200f]?[-\u2010-\u2013][\u200e\u200f]?(\d{1,3})[a-z]?)?[\u200e\u200f]?(?![^\s\\])"
+    r"((?:[^\\]++|\\(?!(?:id|c)\s|v\s+\d{1,3}a?(?!\w)))*+)"
 )
 """Matches the beginning of a book, of a chapter, or a verse with its text."""
-_PARAGRAPH = re.compile(rf"\\{_TEXTS}")
 _LEFT_OUT = re.compile(
-    rf"\\(?!{_TEXTS}|{_SPANS})(?:(?:{_OTHERS})\d*+(?![\w*-])|\+?([A-Za-z][\w-]{{0,19}}+)(?!\*)"
-    rf"(?!(?:[^\\]|\\(?!\+?\1\*)){{0,1000}}+\\\+?\1\*))(?:[^\\]++|\\(?!{_TEXTS}))*+"
+    rf"\\(?!{_TEXTS}"
+    # spans of text, such as names of God
+    r"|\+?(?:add|addpn|bd|bdit|bk|dc|em|it|jmp|k|lik|litl|liv|nd|ndx|no|ord|png?|q[st]|qac|rb|s[cl]s?|sig|sup|tl|w[aghj]?"
+    r"|xt)\d*+(?![\w-]))"
+    # headings and the like
+    r"(?:(?:[dhrs]|mte?|toca?|[ms][rs]|s[pd]|q[ad]|c[lpd]|rem|sts|restore|periph|lit|ts|i\w*)\d*+(?![\w*-])"
+    r"|\+?([A-Za-z][\w-]{0,19}+)(?!\*)(?!(?:[^\\]|\\(?!\+?\1\*)){0,1000}+\\\+?\1\*))"
+    rf"(?:[^\\]++|\\(?!{_TEXTS}))*+"
 )
 """Matches text within a verse that does not belong to it; its marker is in group 1 if it is unknown, and nothing ends
 it."""
-_CODES = re.compile(r"\|[^\\]{0,1000}+(?=\\\+?[\w-]+\*)|\\\+?[A-Za-z][\w-]*+(?:\*|\s)?|[ \t](?=[ \t])")
+_CODES = re.compile(
+    rf"\|[^\\]{{0,1000}}+(?=\\\+?[\w-]+\*)|\\{_TEXTS}|\\\+?[A-Za-z][\w-]*+(?:\*|\s)?|[ \t](?=[ \t]|\\{_TEXTS})"
+)
 """Matches attributes, markers, and spaces beside what was removed."""
 
 
-def read_usfm(file: Input, language: str, units: Units) -> Iterator[Verse]:
-    """Yield the verses of a USFM file, without headings, introductions, notes, cross-references and figures.
+def _read_usfm(path: Path, language: str, units: Units) -> Verses:
+    """Yield the verses of USFM files, without headings, introductions, notes, cross-references and figures.
 
-    Texts after unknown markers that nothing closes, notes without an end, and verses without a number are counted as
-    skipped. Raises DataError if the file is not USFM.
+    Texts after unknown markers that nothing closes, and notes without an end, are counted as skipped. Raises DataError
+    if a file is not USFM.
     """
-    with file.open() as stream:
-        content = "\n".join(bounded_list(lines_in(stream, file.name), file.name))
-    if not content.lstrip().startswith("\\id"):
-        raise DataError(f"{file.name}: does not begin with \\id and the code of a book, such as \\id MRK; is it USFM?")
-    content = _REMOVED.sub("", content).replace("~", "\xa0").replace("//", " ")
-    book = ""
-    chapter = 0
-    for new_book, new_chapter, first, last, body in _VERSES.findall(content):
-        book, chapter = new_book.upper() or book, int(new_chapter or chapter)
-        for marker in filter(None, _LEFT_OUT.findall(body)):
-            units.skip(f"text after \\{marker} in {language}", "text after other markers")
-        verses = range(int(first or 1), int(last or first or 0) + 1)
-        if not (new_book or new_chapter or verses):
-            units.skip(f"verse without a number in {language}")
-        text: str | None = _CODES.sub("", _PARAGRAPH.sub("\n", _LEFT_OUT.sub("", body))).strip()
-        for verse in verses:
-            yield (book, chapter, verse), text
-            text = None
+    for file in find_usfm(path):
+        with file.open() as stream:
+            content = "\n".join(bounded_list(lines_in(stream, file.name), file.name))
+        if not content.lstrip().startswith("\\id"):
+            raise DataError(
+                f"{file.name}: does not begin with \\id and the code of a book, such as \\id MRK; is it USFM?"
+            )
+        content = _REMOVED.sub("", content).replace("~", "\xa0").replace("//", " ")
+        book = ""
+        chapter = 0
+        for new_book, new_chapter, first, last, body in _VERSES.findall(content):
+            book, chapter = new_book.upper() or book, int(new_chapter or chapter)
+            for marker in filter(None, _LEFT_OUT.findall(body)):
+                units.skip(f"text after \\{marker} in {language}", "text after other markers")
+            text: str | None = _CODES.sub("", _LEFT_OUT.sub("", body)).strip()
+            for verse in range(int(first or 1), int(last or first or 0) + 1):
+                yield (book, chapter, verse), text
+                text = None

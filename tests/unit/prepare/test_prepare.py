@@ -12,7 +12,7 @@ from nmt.data.corpus import lines_of
 from nmt.data.manifest import TextRecord
 from nmt.errors import ConfigError
 from nmt.prepare.pipeline.work import Sizes
-from nmt.prepare.report import length_of_pieces
+from nmt.prepare.report import TokenizerReport, lengths_of_pieces
 from nmt.text.ids import EOS, UNK
 from nmt.text.tokenizer import LosslessTokenizer
 
@@ -222,4 +222,5 @@ def test_vocabularies_are_separate_if_not_joint(place: Folder) -> None:
 )
 def test_length_of_pieces_is_given_in_words_or_characters(language: str, words: int, said: str) -> None:
     counts = TextRecord(words=words, characters=5500, pieces=2500, bytes=0, unknown=0)
-    assert length_of_pieces(language, counts).startswith(said)
+    [line] = lengths_of_pieces(TokenizerReport(joint=True, pieces={}, text={language: counts}))
+    assert line.startswith(f"{language}: {said}")

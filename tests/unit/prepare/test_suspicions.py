@@ -13,9 +13,10 @@ import pytest
 from sentencepiece import SentencePieceTrainer
 
 from folders import Folder
-from nmt.prepare.suspicions import missing_letters, suspicions
-from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
+from nmt.prepare.suspicions import lacking, suspicions
+from nmt.text.imported import ImportedVocabulary
 from nmt.text.pairing import Sample
+from nmt.text.vocabularies import Tokenizers
 from sentences import CZECH, sentence_pairs
 
 Pairs = list[tuple[str, str]]
@@ -203,7 +204,7 @@ def test_wrongly_decoded_text_warns(encoding: str, share: int) -> None:
 
 
 @pytest.mark.parametrize(("n_lines", "is_notable"), [(0, False), (10, False), (40, True)])
-def test_letters_that_a_vocabulary_lacks_are_notable_from_a_thousandth_of_the_characters(
+def test_letters_that_a_vocabulary_lacks_warn_from_a_thousandth_of_the_characters(
     n_lines: int, is_notable: bool
 ) -> None:
     model = io.BytesIO()
@@ -211,13 +212,18 @@ def test_letters_that_a_vocabulary_lacks_are_notable_from_a_thousandth_of_the_ch
         sentence_iterator=(line for pair in GOOD for line in pair), model_writer=model, vocab_size=300, minloglevel=2,
         hard_vocab_limit=False, character_coverage=1.0, pad_id=3,
     )  # fmt: skip
-    tokenizer = ImportedTokenizer(model.getvalue(), ImportedVocabulary.of_model(model.getvalue()), 0)
+    vocabulary = ImportedVocabulary.of_model(model.getvalue()).model_copy(update={"direction": "de-en"})
+    tokenizers = Tokenizers.of_import(vocabulary, dict.fromkeys(("de", "en"), model.getvalue()))
     pairs = [(f"{de}\u0252" if n < n_lines else de, en) for n, (de, en) in enumerate(GOOD)]
-    pairs[7] = (f"\u0253\u0252 {pairs[7][0]}" if n_lines else GOOD[7][0], GOOD[7][1])
-    letters, noted, what = missing_letters(0, {"valid": Sample.of(GOOD[:20]), "train.0": Sample.of(pairs)}, tokenizer)
-    assert [*letters] == (["\u0252", "\u0253"] if n_lines else []) and noted == is_notable
-    assert not n_lines or f"data.train.0, line 8: '{pairs[7][0][:60]}'" in what
-    assert missing_letters(1, {"train.0": Sample.of(pairs)}, tokenizer)[0] == {}
+    pairs[7] = (f"\u0253\u0252 {pairs[7][0]}" if n_lines else GOOD[7][0], f"{GOOD[7][1]}\u0254")
+    samples = {"valid": Sample.of(GOOD[:20]), "train.0": Sample.of(pairs)}
+    warnings = list(lacking(samples, ("de", "en"), tokenizers))
+    assert len(warnings) == is_notable
+    n_pieces = max(300, len(vocabulary.pieces[0])) + 3  # also for a rare letter of the other side
+    for warning in warnings:
+        assert warning.startswith("de: ") and warning.endswith(f"tokenizer.vocab_size={n_pieces}")
+        assert f"data.train.0, line 8: '{pairs[7][0][:60]}'" in warning
+        assert warning.index("'\u0252'") < warning.index("'\u0253'"), "the more frequent one first"
 
 
 def test_profiles_are_not_in_fingerprint(prepared: Folder) -> None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 
-from nmt.prepare.formats.units import read_lift
+from nmt.prepare.formats.units import read_tmx
+from nmt.prepare.inputs import Input
+from nmt.prepare.pairs import Layout, Row, Units
 from reading import error_of, read_bytes
 
 START = '<?xml version="1.0"?>\n<lift version="0.13"><header/><entry id="a"><lexical-unit/><sense>'
 END = "</sense></entry></lift>"
+
+
+def read_lift(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
+    return read_tmx(replace(file, format="lift"), layout, units)
 
 
 def example(de: str, *translations: tuple[str, str], more: str = "") -> str:
