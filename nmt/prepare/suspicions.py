@@ -189,7 +189,8 @@ def lacking(
     vocabulary = tokenizers.imported
     if vocabulary is None:
         return
-    n_pieces = max(map(len, vocabulary.pieces))
+    letters = set[str]()
+    described = {}
     for language, tokenizer in tokenizers.by_language.items():
         assert isinstance(tokenizer, ImportedTokenizer)
         lines = {}
@@ -198,24 +199,22 @@ def lacking(
                 text = pair[languages.index(language)]
                 lines[f"data.{key}, line {place.line:,}"] = tokenizer.normalized(text)
         missing = tokenizer.lacking(lines.values())
-        n_pieces += len(missing)
-        share = missing.total() / sum(map(len, lines.values()))
-        if share <= _MOST_UNKNOWN:
-            continue
-        where = max(lines, key=lambda where: len(missing.keys() & {*lines[where][:_SHOWN]}))
-        remedy = "train a vocabulary (without tokenizer.model), or give a model with byte fallback"
-        if vocabulary.direction:
-            remedy = f"--set tokenizer.vocab_size={n_pieces} adds them"
-        remedy = (
-            "letters of the training text will be added"
-            if language in added
-            else f"a model cannot tell them apart; {remedy}"
-        )
-        yield (
-            f"{language}: the vocabulary lacks {amount(len(missing), 'character')} "
-            f"({listed(map(repr, missing), _MOST_LISTED)}), {share:.2%} of the text of a sample, such as in {where}: "
-            f"'{printable_sentence(beginning(lines[where], _SHOWN))}'; {remedy}"
-        )
+        letters.update(missing)
+        share = missing.total() / max(1, sum(map(len, lines.values())))
+        if share > _MOST_UNKNOWN:
+            where = max(lines, key=lambda where: len(missing.keys() & lines[where][:_SHOWN]))
+            described[language] = (
+                f"the vocabulary lacks {amount(len(missing), 'character')} ({listed(map(repr, missing), _MOST_LISTED)})"
+                f", {share:.2%} of the text of a sample, such as in {where}: "
+                f"'{printable_sentence(beginning(lines[where], _SHOWN))}'"
+            )
+    remedy = "train a vocabulary (without tokenizer.model), or give a model with byte fallback"
+    if vocabulary.direction:
+        n_pieces = max(300, *map(len, vocabulary.pieces)) + len(letters)  # 300: as in the config of its run
+        remedy = f"--set tokenizer.vocab_size={n_pieces} adds them"
+    for language, what in described.items():
+        end = f"a model cannot tell them apart; {remedy}"
+        yield f"{language}: {what}; {'letters of the training text will be added' if language in added else end}"
 
 
 # --- letter trigrams --------------------------------------------------------------------------------

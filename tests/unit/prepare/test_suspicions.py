@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import Any
 from unicodedata import normalize
-from unittest.mock import Mock
 
 import pytest
+from sentencepiece import SentencePieceTrainer
 
 from folders import Folder
 from nmt.prepare.suspicions import lacking, suspicions
-from nmt.text.imported import ImportedTokenizer
+from nmt.text.imported import ImportedVocabulary
 from nmt.text.pairing import Sample
+from nmt.text.vocabularies import Tokenizers
 from sentences import CZECH, sentence_pairs
 
 Pairs = list[tuple[str, str]]
@@ -208,20 +207,25 @@ def test_wrongly_decoded_text_warns(encoding: str, share: int) -> None:
 def test_letters_that_a_vocabulary_lacks_warn_from_a_thousandth_of_the_characters(
     n_lines: int, is_notable: bool
 ) -> None:
-    tokenizer = Mock(spec=ImportedTokenizer, normalized=lambda line: line)
-    tokenizer.lacking = lambda lines: Counter(re.findall("[\u0252\u0253]", "".join(lines)))
-    tokenizers: Any = SimpleNamespace(
-        by_language={"de": tokenizer, "en": tokenizer}, imported=SimpleNamespace(direction="de-en", pieces=[["a"] * 9])
-    )
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=(line for pair in GOOD for line in pair), model_writer=model, vocab_size=300, minloglevel=2,
+        hard_vocab_limit=False, character_coverage=1.0, pad_id=3,
+    )  # fmt: skip
+    vocabulary = ImportedVocabulary.of_model(model.getvalue()).model_copy(update={"direction": "de-en"})
+    tokenizers = Tokenizers.of_import(vocabulary, dict.fromkeys(("de", "en"), model.getvalue()))
     pairs = [(f"{de}\u0252" if n < n_lines else de, en) for n, (de, en) in enumerate(GOOD)]
-    pairs[7] = (f"\u0253\u0252 {pairs[7][0]}" if n_lines else GOOD[7][0], GOOD[7][1])
+    pairs[7] = (f"\u0253\u0252 {pairs[7][0]}" if n_lines else GOOD[7][0], f"{GOOD[7][1]}\u0254")
     samples = {"valid": Sample.of(GOOD[:20]), "train.0": Sample.of(pairs)}
     warnings = list(lacking(samples, ("de", "en"), tokenizers))
     assert len(warnings) == is_notable
+    [*added] = lacking(samples, ("de", "en"), tokenizers, ["de"])
+    assert len(added) == is_notable and "vocab_size" not in "".join(added)
+    n_pieces = max(300, len(vocabulary.pieces[0])) + 3  # also for a rare letter of the other side
     for warning in warnings:
-        assert warning.startswith("de: ") and "tokenizer.vocab_size=11 " in warning
+        assert warning.startswith("de: ") and f"tokenizer.vocab_size={n_pieces} " in warning
         assert f"data.train.0, line 8: '{pairs[7][0][:60]}'" in warning
-        assert warning.index("'\u0252'") < warning.index("'\u0253'")  # the more frequent one first
+        assert warning.index("'\u0252'") < warning.index("'\u0253'"), "the more frequent one first"
 
 
 def test_profiles_are_not_in_fingerprint(prepared: Folder) -> None:

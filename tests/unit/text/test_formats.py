@@ -174,6 +174,7 @@ def test_rejected_corpus_file_is_named(tmp_path: Path, packed: bool) -> None:
         "BZh91 ist ein Kennzeichen\n" + TEXT,
         "7z ist ein Packer\n" + TEXT,
         "SQLite format 3 ist alt\n" + TEXT,
+        "\\id GEN\n" + TEXT,  # USFM is refused as a side of a corpus only
     ],
 )
 def test_ordinary_text_is_accepted(text: str) -> None:
