@@ -48,6 +48,7 @@ NOT_RUN = {
     "argos": "tests/runs/test_argos.py",
     "--profile": "writes a trace of 20 MB (tests/runs/test_profile.py)",
     "imdb": "needs labels (tests/runs/test_classification.py)",
+    "nllb": "needs a model with several languages (tests/runs/test_new_language.py)",
     "runs/m2m": "needs a model with several languages (tests/runs/test_import.py)",
     "cs-de-en-fr": "needs a model with several directions (tests/runs/test_directions.py)",
     "four.yaml": "needs text in four languages (tests/runs/test_directions.py)",

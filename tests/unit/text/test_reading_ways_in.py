@@ -247,7 +247,7 @@ COMMANDS = {
     # these translate or score by the same `Translator`, or encode the text of a data directory by the same tokenizer
     **dict.fromkeys(
         ("prepare", "train", "filter", "align", "compare", "calibrate", "challenge", "robustness", "rerank",
-         "distil", "back-translate", "bidirectional", "classify", "generate", "demo", "sweep"), "Python",
+         "adapt", "distil", "back-translate", "bidirectional", "classify", "generate", "demo", "sweep"), "Python",
     ),
     **dict.fromkeys(("data", "runs", "plot", "import", "export", "push", "config"), ""),  # read no text
 }  # fmt: skip
