@@ -60,7 +60,7 @@ from nmt.prepare.report import (
 )
 from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import lacking, samples_of
+from nmt.prepare.suspicions import lacking, lengthened, samples_of
 from nmt.text.blocks import BlockEncoder
 from nmt.text.letters import count_forms, usual_forms, write
 from nmt.text.lines import bounded_list
@@ -178,13 +178,21 @@ class Build:
     def try_tokenizers(self, tokenizers: Tokenizers, added: Collection[str]) -> TokenizerReport:
         """Return the report on tokenizers, with counts of a sample of the training text; warn of letters that they
         lack. added: the languages whose letters will be added."""
-        self.warnings += lacking(self.samples, self.data.pair, tokenizers, added)
         text = {}
         for language, tokenizer in tokenizers.by_language.items():
             side = self.data.pair.index(language)
             lines = [pair[side] for key in self.train for pair in self.samples[key].pairs]
             text[language] = text_record(BlockEncoder(tokenizer).encode(lines))
+        self._check_tokenizers(tokenizers, text, added)
         return tokenizer_report(tokenizers, text)
+
+    def _check_tokenizers(
+        self, tokenizers: Tokenizers, text: Mapping[str, TextRecord], added: Collection[str] = ()
+    ) -> None:
+        """Warn of what an imported vocabulary lacks."""
+        self.warnings += lacking(self.samples, self.data.pair, tokenizers, added)
+        if tokenizers.imported is not None and len(text) == 2:
+            self.warnings += lengthened({language: record.pieces for language, record in text.items()})
 
     def write(self, directory: DataDir, tokenizers: Tokenizers, settings: Recipe) -> None:
         """Write all files of the data directory."""
@@ -206,7 +214,7 @@ class Build:
         self._record_split_off(encoded)
         n_pairs = sum(split.pairs for split in self.splits.values())
         link_files(match_lines(self.work, directory, data, [*self.splits], n_pairs), directory.path)
-        self.warnings += lacking(self.samples, data.pair, tokenizers)
+        self._check_tokenizers(tokenizers, encoded.text)
         classes = {name: split.classes for name, split in self.splits.items() if split.classes}
         self.outcome = self.report(
             encoded.reports,

@@ -63,6 +63,7 @@ _READINGS = [
     *permutations(("ISO-8859-2", "WINDOWS-1250", "WINDOWS-1252", "WINDOWS-1254", "WINDOWS-1257"), 2),
 ]
 _MOST_UNKNOWN = 0.001  # of the characters of a language
+_MOST_TIMES = 1.7  # as many pieces; by default, a translation has twice as many as its source, and ten
 _MOST_LISTED = 8  # in a warning
 _SHOWN = 60  # characters of an example
 _IDENTIFIED = 250  # lines of a side
@@ -215,6 +216,17 @@ def lacking(
     for language, what in described.items():
         end = f"a model cannot tell them apart; {remedy}"
         yield f"{language}: {what}; {'letters of the training text will be added' if language in added else end}"
+
+
+def lengthened(pieces: Mapping[str, int]) -> Iterator[str]:
+    """Yield a warning if one of two languages has so many more pieces that its translations may be cut off."""
+    (n_fewer, shorter), (n_more, longer) = sorted((n, language) for language, n in pieces.items())
+    ratio = n_more / max(1, n_fewer)
+    if ratio > _MOST_TIMES:
+        yield (
+            f"{longer}: has {ratio:.1f} times as many pieces as {shorter}; with search.max_length_ratio="
+            f"{math.ceil(2 * ratio)}, long translations are not cut off"
+        )
 
 
 # --- letter trigrams --------------------------------------------------------------------------------

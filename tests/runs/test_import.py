@@ -1169,7 +1169,7 @@ def test_characters_that_vocabulary_lacks_are_reported_unless_rare(
         warnings.append(read_manifest(DataDir(tmp_path / "data")).warnings)
         assert read(tmp_path / "report.json")["warnings"] == warnings[-1]
     assert warnings[0] == []
-    [warning] = [each for each in warnings[1] if each.startswith(f"{public.src}:")]
+    [warning] = [each for each in warnings[1] if each.startswith(f"{public.src}: the vocabulary lacks")]
     assert 0 < warning.index("\u06ce") < warning.index("\u06a4")
     (tmp_path / "config.yaml").write_text(dump_config(config), encoding="utf-8")
     done = nmt("prepare", "--config", tmp_path / "config.yaml", "--dry-run", "--tokenizer-from", public.run)

@@ -13,7 +13,7 @@ import pytest
 from sentencepiece import SentencePieceTrainer
 
 from folders import Folder
-from nmt.prepare.suspicions import lacking, suspicions
+from nmt.prepare.suspicions import lacking, lengthened, suspicions
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.pairing import Sample
 from nmt.text.vocabularies import Tokenizers
@@ -226,6 +226,16 @@ def test_letters_that_a_vocabulary_lacks_warn_from_a_thousandth_of_the_character
         assert warning.startswith("de: ") and f"tokenizer.vocab_size={n_pieces} " in warning
         assert f"data.train.0, line 8: '{pairs[7][0][:60]}'" in warning
         assert warning.index("'\u0252'") < warning.index("'\u0253'"), "the more frequent one first"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "ratio"), [({"de": 10, "en": 17}, None), ({"de": 10, "en": 18}, 4), ({"de": 61, "en": 20}, 7)]
+)
+def test_language_with_far_more_pieces_needs_a_longer_limit(pieces: dict[str, int], ratio: int | None) -> None:
+    warnings = [*lengthened(pieces)]
+    assert len(warnings) == (ratio is not None)
+    assert all(warning.startswith(max(pieces, key=pieces.__getitem__)) for warning in warnings)
+    assert all(f"search.max_length_ratio={ratio}" in warning for warning in warnings)
 
 
 def test_profiles_are_not_in_fingerprint(prepared: Folder) -> None:
