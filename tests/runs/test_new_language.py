@@ -22,6 +22,7 @@ from nmt.prepare.prepare import prepare
 from nmt.runs.checkpoint import load_weights
 from nmt.runs.info import read_info
 from nmt.runs.model import open_saved
+from nmt.serve.models import load_directions
 from nmt.share.export import ExportOptions, export
 from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
@@ -226,6 +227,12 @@ def test_run_is_compared_with_its_start_in_the_directions_of_both(place: Place, 
     done = nmt("compare", place.start, run, "--data", data, "--split", "seen", "--beam", "1", "--format", "json")
     assert done.status == 0, done.err
     assert done.out.count(str(run)) >= 1
+
+
+def test_server_offers_new_language_by_its_name(place: Place) -> None:
+    run = place.trained("run", max_steps=8)
+    models = load_directions(run, "native", int8=False, overrides=[])
+    assert {(model.source, model.target) for model in models} == {(NAME, "en"), ("en", NAME), ("de", "en")}
 
 
 def test_changes_of_directions_are_one_table(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
