@@ -326,10 +326,15 @@ def reused_tokenizers(
     new_languages = [language for language in languages if not tokenizers.has_language(language)]
     if unused := tokenizer.like.keys() - {*new_languages}:
         raise DataError(f"tokenizer.like: {min(unused)} is not a language of the config that is new to {path}")
+    is_multilingual = tokenizers.is_public and tokenizers.only_direction is None
+    if is_multilingual:  # any other language has another name in the model, or is refused
+        new_languages = [language for language in new_languages if language in tokenizer.like]
+    elif unknown := {*tokenizer.like.values()} - {*tokenizers.languages}:
+        raise DataError(f"tokenizer.like: {min(unknown)} is not a language of {path}")
     new = _new_pieces(tokenizers, new_languages, tokenizer.vocab_size)
     if data.has_language_tags:
         tokenizers.check_directions(path)
-    if tokenizers.is_public and tokenizers.only_direction is None:
+    if is_multilingual:
         return with_languages(tokenizers, languages, tokenizer.like), new
     if data.has_language_tags:
         return tokenizers.of_languages(languages), new if len(data.pairs) > 1 else NewPieces()

@@ -173,19 +173,17 @@ def m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptio
         has_segmenter = (folder / SEGMENTER).exists()
         model = _segmenter(folder, SEGMENTER) if has_segmenter else _rebuilt_segmenter(folder)
         pieces = [*FAIRSEQ_SPECIAL, *(piece.piece for piece in ModelProto.FromString(model).pieces[3:])]
-        rows = dict(enumerate(pieces))
         if (folder / "vocab.json").exists():
-            rows = dict(enumerate(_pieces(folder / "vocab.json", read_json(folder, "vocab.json"), None)))
-        elif vocabulary := read_optional(folder, "tokenizer.json").get("model", {}).get("vocab"):
-            rows = {int(row): str(piece) for piece, row in vocabulary.items()}  # with added pieces after the tags
-        added = _added_tokens(folder, len(rows))
+            pieces = _pieces(folder / "vocab.json", read_json(folder, "vocab.json"), None)
+        elif ids := read_optional(folder, "tokenizer.json").get("model", {}).get("vocab"):
+            pieces = _pieces(folder / "tokenizer.json", ids, None)  # added pieces follow the tags
+        added = _added_tokens(folder, len(pieces))
         processor_of(model)
     except (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise DataError(f"{folder}: tokenizer.json or tokenizer_config.json has an unknown form") from error
     languages = {name[1]: tag for tag in sorted(added, key=added.__getitem__) if (name := _LANGUAGE_TAG.fullmatch(tag))}
     n_rows, pad, end = (theirs.get(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
-    pieces = [*rows.values()]
-    rows |= {row: tag for tag, row in added.items()}
+    rows = dict(enumerate(pieces)) | {row: tag for tag, row in added.items()}
     if not isinstance(n_rows, int) or n_rows <= max(rows) or len({*pieces, *added}) != len(rows) or not languages:
         raise DataError(
             f"{folder}: the vocabulary has {len(rows):,} pieces, {len(languages)} of them tags of languages, of which "
@@ -274,11 +272,13 @@ def cut_vocabulary(tokenizers: Tokenizers, texts: Sequence[Path]) -> tuple[Token
         proto = ModelProto.FromString(tokenizer.model)
         number = min(side, len(kept) - 1)
         removed = {*full.pieces[number]} - {*pieces[number]}
-        for i in reversed(range(len(proto.pieces))):
-            if proto.pieces[i].piece in removed and is_nllb:
-                del proto.pieces[i]
-            elif proto.pieces[i].piece in removed:
-                proto.pieces[i].type = ModelProto.SentencePiece.UNUSED
+        for piece in proto.pieces:
+            if piece.piece in removed:
+                piece.type = ModelProto.SentencePiece.UNUSED
+        if is_nllb:
+            kept_pieces = [piece for piece in proto.pieces if piece.piece not in removed]
+            del proto.pieces[:]
+            proto.pieces.extend(kept_pieces)
         models[language] = proto.SerializeToString()
     return Tokenizers.of_import(full.model_copy(update={"pieces": pieces}), models), kept
 

@@ -42,9 +42,9 @@ def with_languages(tokenizers: Tokenizers, languages: Sequence[str], like: Mappi
         if language in tags:
             continue
         if language not in like:
-            tags[language] = tags[name_in_model(language, tags, "; see docs/new-language.md if it is new")]
+            tags[language] = _tag_of(language, tags, "; see docs/new-language.md if it is new")
             continue
-        related = tags[name_in_model(like[language], tags)]
+        related = _tag_of(like[language], tags)
         tags[language] = related if vocabulary.has_fixed_tags else language
         if not vocabulary.has_fixed_tags:
             added.append(language)
@@ -55,6 +55,17 @@ def with_languages(tokenizers: Tokenizers, languages: Sequence[str], like: Mappi
     grown = vocabulary.with_pieces([added]).model_copy(update={"languages": tags})
     model = next(iter(tokenizers.by_language.values())).model
     return _of(tokenizers, grown, dict.fromkeys(languages, model))
+
+
+def _tag_of(language: str, tags: Mapping[str, str], advice: str = "") -> str:
+    """Return the tag of a language by any of its codes. Raises DataError if a public model lacks the language.
+
+    tags: the tags by the model's own names, and then by those that a run has given to the same languages.
+    """
+    if language in tags:
+        return tags[language]
+    names = {tag: name for name, tag in reversed([*tags.items()])}
+    return tags[name_in_model(language, names.values(), advice)]
 
 
 def borrowed_tags(tokenizers: Tokenizers) -> dict[str, str]:
@@ -88,7 +99,8 @@ def grown(
     """
     missing = {}
     for language in tokenizers.by_language:
-        missing[language] = _imported(tokenizers[language]).lacking(lines_of(language))
+        is_read = n or language in new  # the text of known languages may be large
+        missing[language] = _imported(tokenizers[language]).lacking(lines_of(language) if is_read else ())
     letters = [*dict.fromkeys(chain.from_iterable(missing[language] for language in new))]
     counts = sum(missing.values(), Counter[str]())
     others = [letter for letter, _ in counts.most_common() if letter not in letters]
@@ -206,7 +218,7 @@ def _tag(tokenizers: Tokenizers, language: str) -> str:
     vocabulary = tokenizers.imported
     if vocabulary is None or not vocabulary.languages:
         return f">>{TO}{language}<<"
-    return vocabulary.languages[name_in_model(language, vocabulary.languages)]
+    return _tag_of(language, vocabulary.languages)
 
 
 def _spellings(tokenizer: Tokenizer, pieces: Sequence[str]) -> list[list[int]]:

@@ -49,8 +49,8 @@ def activations(config: ModelConfig, recompute: bool, width: int, is_cpu: bool) 
     for n_attentions, stack in enumerate(config.stacks, 1):  # a decoder attends to the encoder as well
         layer = width * (n_attentions * attention + feed_forward) + FLOAT * d_model * (n_attentions + 1)
         # of a layer to be recomputed, only its inputs, with the keys and values of cross-attention
-        of_each = (FLOAT + 2 * width) * d_model if recompute else layer
-        kept += of_each * getattr(config, f"{stack}_layers")
+        kept_of_layer = (FLOAT + 2 * width) * d_model if recompute else layer
+        kept += kept_of_layer * getattr(config, f"{stack}_layers")
     return kept + layer * recompute
 
 

@@ -441,6 +441,11 @@ def test_language_is_added_to_a_trained_model(
         spelled = theirs.encode_parts([ours.pieces([i])[0].replace("\u2581", " ")])[0]
         assert table[i].allclose(before[spelled].mean(0))
     assert Translator.load(tmp_path / "run").translate(["mali"], to="dd", beam=1)
+    with pytest.raises(DataError, match="xx"):
+        prepared(changed_config(config, ["tokenizer.like={dd: xx}"]), tmp_path / "none", run)
+    if more:  # text with ids that the model lacks
+        with pytest.raises(ConfigError, match="pieces"):
+            export(ExportOptions(run, data=data, shortlist=True), tmp_path / "listed", "ctranslate2")
     said = prepared(config, data, run)
     assert "up to date" in said[0] and all("ISO 639" in line for line in said[1:])
 

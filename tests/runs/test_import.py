@@ -1195,6 +1195,10 @@ def test_cut_model_is_adapted_in_one_direction_and_exported(public: Public, tmp_
     start = tmp_path / "cut"
     imported = import_model(ImportOptions(str(public.folder), start, languages=languages, keep_pieces_of=texts))
     assert imported.n_removed > 5
+    for name, path in zip(languages, texts, strict=True):  # the texts for which it was cut
+        before, after = (run.tokenizers[name] for run in (public.saved, open_saved(start)))
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert after.pieces(after.encode(line)) == before.pieces(before.encode(line))
     model = open_saved(start).config.model.model_dump() | {"embedding_dropout": 0.0, "residual_dropout": 0.0}
     training = {"init_from": str(start), "max_steps": 4, "warmup_steps": 1}
     config = one_direction(public, tmp_path, model=model, training=training)

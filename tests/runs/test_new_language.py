@@ -269,8 +269,8 @@ def test_export_gives_equal_ids_and_translations(place: Place, tmp_path: Path) -
     translator = Translator.load(run, precision="float32", to="en", source=NAME)
     lines = NEW[:40]
     scores = forced(model, tokenizer, lines, tokenizer(text_target=TARGETS[:40])["input_ids"], n_tags=1)
-    own = translator.score(zip(lines, TARGETS, strict=False))
-    assert [score.log_prob for score in scores] == pytest.approx([score.log_prob for score in own], abs=1e-3)
+    scored = translator.score(zip(lines, TARGETS, strict=False))
+    assert [score.log_prob for score in scores] == pytest.approx([score.log_prob for score in scored], abs=1e-3)
     if place.kind == "nllb":
         again = import_model(ImportOptions(str(tmp_path / "out"), tmp_path / "again", languages=(NAME, "de", "en")))
         assert again.tokenizers[NAME].encode_all(NEW) == saved.tokenizers[NAME].encode_all(NEW)
@@ -293,3 +293,18 @@ def test_language_that_model_lacks_needs_a_similar_one(place: Place) -> None:
     with pytest.raises(DataError, match="like"):
         prepare(place.config(), place.folder / "none", echo=lambda _: None)
     assert not (place.folder / "none").exists()
+
+
+def test_known_language_by_another_code_is_not_new(place: Place, tmp_path: Path) -> None:
+    for language, lines in (("deu", NEW), ("en", TARGETS)):
+        (tmp_path / f"train.{language}").write_text("".join(f"{line}\n" for line in lines[:200]), encoding="utf-8")
+    data = {
+        "direction": "deu-en", "directions": ["deu-en", "en-deu"], "valid": 20, "test": {},
+        "train": [{"files": {"deu": "train.deu", "en": "train.en"}}],
+    }  # fmt: skip
+    size = {"vocab_size": max(map(len, vocabulary_of(place.start).pieces))}
+    config = tiny_settings(tmp_path, data=data, tokenizer=size)
+    prepare(config, tmp_path / "data", place.start, echo=lambda _: None)
+    new = Corpora.open(DataDir(tmp_path / "data"), config.data).tokenizers["deu"]
+    known = open_saved(place.start).tokenizers["de"]
+    assert not added(known, new) and new.pieces(new.opening) == known.pieces(known.opening)
