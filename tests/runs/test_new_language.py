@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import unicodedata
 from dataclasses import dataclass
@@ -159,10 +160,15 @@ def test_learned_pieces_are_merged_after_all_others(place: Place) -> None:
     new = added(before, after["de"])
     assert new > LETTERS and 2 < len(new) <= 12
     assert all(LETTERS.intersection(piece) or len(piece) > 1 for piece in new)
-    shorter = sum(map(len, after[NAME].encode_all(NEW)))
-    assert shorter < sum(
-        map(len, Corpora.open(DataDir(place.prepared("letters")), place.config().data).tokenizers[NAME].encode_all(NEW))
-    )
+    letters = Corpora.open(DataDir(place.prepared("letters")), place.config().data).tokenizers
+    assert sum(map(len, after[NAME].encode_all(NEW))) < sum(map(len, letters[NAME].encode_all(NEW)))
+    for line in [*NEW, *SOURCES]:  # what was merged before still is
+        assert cuts(after["de"], line) <= cuts(letters["de"], line)
+
+
+def cuts(tokenizer: Tokenizer, line: str) -> set[int]:
+    """Return where a line is cut into pieces, as numbers of characters before the cut."""
+    return {*itertools.accumulate(map(len, tokenizer.pieces(tokenizer.encode(line)[1:])))}
 
 
 def test_room_for_letters_of_known_languages_is_filled_by_the_most_frequent(place: Place, tmp_path: Path) -> None:
