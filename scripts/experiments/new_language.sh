@@ -4,25 +4,27 @@
 # public model from there on; its vocabulary lacks most Czech letters. Czech is added with 5,000 pairs and English, for
 # MINUTES (20) each, three seeds each, beside 4,000 lines of the known languages: with letters (letters), with letters and
 # 500 pieces (pieces), and from random weights (scratch). One seed each: without letters (bare), with a tag that starts
-# at random (untagged), without the known languages (alone), and 1,000 and 20,000 pairs.
+# at random (untagged), without the known languages (alone), a share of the public model's weights in the final ones
+# (share), and 1,000 and 20,000 pairs. UPDATES instead of minutes makes the runs alike on a machine that others use.
 #   scripts/experiments/new_language.sh MULTI30K [STEP...]     MULTI30K has cs, de, en and fr
-# The steps are public, letters, pieces, scratch, bare, untagged, alone, sizes and compare. Everything is written to
+# The steps are public, letters, pieces, scratch, bare, untagged, alone, share, sizes and compare. Everything is written to
 # data/new_language and runs/new_language. The same command continues what was stopped.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "$0: MULTI30K is needed; the first lines of the script explain" >&2; exit 2; }
 data=$(realpath "$1")
 shift
 steps=("$@")
-[ $# -gt 0 ] || steps=(public letters pieces scratch bare untagged alone sizes compare)
+[ $# -gt 0 ] || steps=(public letters pieces scratch bare untagged alone share sizes compare)
 here=$(dirname "$0") text=data/new_language/text runs=runs/new_language config=$(dirname "$0")/new_language.yaml
 directions=(ces_Latn-en en-ces_Latn de-en en-de fr-en en-fr)
 train() { # NAME DATA OPTIONS...
-  local run=$runs/$1 prepared=data/new_language/$2
+  local run=$runs/$1 prepared=data/new_language/$2 limit=(--set training.max_minutes="${MINUTES:-20}")
   shift 2
+  [ -z "${UPDATES:-}" ] || limit=(--set training.max_minutes=null --set training.max_steps="$UPDATES")
   if [ -e "$run/run.json" ]; then
     nmt train --resume --run "$run"
   else
-    nmt train --run "$run" --data "$prepared" --set training.max_minutes="${MINUTES:-20}" "$@"
+    nmt train --run "$run" --data "$prepared" "${limit[@]}" "$@"
   fi
 }
 added() { # NAME DATA OPTIONS..., from the public model
@@ -73,6 +75,7 @@ bare() { # under the name of a language that the model knows only by its tag, fo
   added bare-1 bare "${options[@]}"
 }
 untagged() { added untagged-1 letters --set 'tokenizer.like={}'; }
+share() { added share-1 letters --set training.start_share=0.3; }
 alone() {
   local options=(--set data.languages="[ces_Latn, en]" --set data.directions="[ces_Latn-en, en-ces_Latn]"
     --set 'data.train=[{files: {ces_Latn: train-5000.cs, en: train-5000.en}}]'
