@@ -21,7 +21,7 @@ from nmt.data.settings import DataConfig
 from nmt.data.sources import KINDS, FilesSource, PathSource, Source, is_url, score_of
 from nmt.errors import CheckpointError, DataError
 from nmt.files.read import checksum
-from nmt.languages.directions import LABEL
+from nmt.languages.directions import LABEL, TO
 from nmt.layout import DataDir, RunDir, not_usable
 from nmt.prepare.inputs import find_inputs, fingerprints, side_checksum
 from nmt.prepare.sources import text_folder, wanted_checksums
@@ -329,8 +329,8 @@ def reused_tokenizers(
     is_multilingual = tokenizers.is_public and tokenizers.only_direction is None
     if is_multilingual:  # any other language has another name in the model, or is refused
         new_languages = [language for language in new_languages if language in tokenizer.like]
-    elif unknown := {*tokenizer.like.values()} - {*tokenizers.languages}:
-        raise DataError(f"tokenizer.like: {min(unknown)} is not a language of {path}")
+    elif unknown := {*tokenizer.like.values()} - {tag.removeprefix(TO) for tag in tokenizers.tags}:
+        raise DataError(f"tokenizer.like: {min(unknown)} is not a target language of {path}, whose tag could be copied")
     new = _new_pieces(tokenizers, new_languages, tokenizer.vocab_size)
     if data.has_language_tags:
         tokenizers.check_directions(path)

@@ -393,6 +393,10 @@ def test_tags_keep_the_ids_of_the_runs_that_initialize_the_stacks(text, data, tm
     start(settings(text, training={"init_from": init_from}), data, every, resume=False)
     tags = [read_tags(RunDir(path).tokenizer.tags) for path in (some, every)]
     assert tags == [["to=bb", "to=cc"], ["to=bb", "to=cc", "to=aa"]]
+    new = {"languages": ["bb", "dd"], "train": [{"files": {"bb": "train.bb", "dd": "train.bb"}}], "test": {}}
+    config = settings(text, ["bb-dd"], valid=20, **new)
+    with pytest.raises(DataError, match="aa"):  # a language that no text was translated into has no tag to copy
+        prepared(changed_config(config, ["tokenizer.like={dd: aa}"]), tmp_path / "none", some)
 
 
 @pytest.mark.parametrize("more", [0, 60])
