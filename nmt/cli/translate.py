@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -44,10 +44,6 @@ from nmt.search.settings import SearchConfig
 from nmt.share import EngineName
 
 if TYPE_CHECKING:
-    from nmt.runs.model import ModelRef
-    from nmt.tasks.runners import RunnerName
-    from nmt.translate.documents import Documents
-    from nmt.translate.files import TranslationFiles
     from nmt.translate.loading import Translator
 
 _FILE_NAME = re.compile(r"\S+\.[A-Za-z]\w{0,4}", re.ASCII)
@@ -246,12 +242,16 @@ def translate(
         refuse_document(source)
     from nmt.cli.defaults import resolve_models, search_settings, searching
     from nmt.languages.directions import ANY
+    from nmt.model.device import visible_gpus
     from nmt.runs.model import ModelRef
     from nmt.share.export import load_translator
-    from nmt.translate.documents import Documents
-    from nmt.translate.files import TranslationFiles
+    from nmt.tasks.runners import open_runner
+    from nmt.text.glossaries import read_glossary
+    from nmt.translate.documents import Documents, DocumentTranslator
+    from nmt.translate.files import TranslationFiles, TranslationModels, translate_file, translate_in_parts
     from nmt.translate.interactive import interact
     from nmt.translate.loading import for_texts
+    from nmt.translate.types import WINDOW, Options
 
     is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or for_documents)
     documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents and not is_beside else None
@@ -264,11 +264,11 @@ def translate(
         return search_settings(config, beam, length_penalty, [*defaults, *changes])
 
     ref = ModelRef(resolve_models(run, model), checkpoint, weights)
-    target = output or "-"
     if workers is not None or engine == "ray":
-        runner: RunnerName = "ray" if engine == "ray" else "local"
-        ref = replace(ref, to=to, source=from_ or ANY)
-        _translate_in_parts(ref, precision, settings, n_best, scores, source, target, runner, workers, address)
+        models, config = TranslationModels.read(replace(ref, to=to, source=from_ or ANY), precision)
+        options = Options(settings(config), n_best)
+        with open_runner("ray" if engine == "ray" else "local", workers, address, visible_gpus()) as processes:
+            translate_in_parts(processes, models, Path(source), Path(output or "-"), options, scores)
         return
     native_only = (prefix, constraints, glossary, alignments, attention)
     needs_native = precision != "auto" or confidence or any(path is not None for path in native_only)
@@ -289,68 +289,18 @@ def translate(
         documents = Documents(sources, output) if has_documents else None
     if documents is not None:
         search = settings(translator.config, *for_texts(translator.search))
-        _translate_documents(translator, search, documents, glossary, tm, confidence)
+        memory = translator.memory(tm, search) if tm else None
+        terms = None if glossary is None else read_glossary(glossary, translator.target)
+        options = Options(search, align=translator.aligns, confidence=confidence)
+        documents.write(DocumentTranslator(translator, options, terms, memory))
     else:
         files = TranslationFiles(
             prefix, constraints, glossary, tuple(tm or ()), alignments, attention, scores, as_text, text
         )
-        _translate_lines(translator, n_best, confidence, files, source, output or "-")
+        options = Options(translator.search, n_best, confidence=confidence, n_estimated=WINDOW)
+        translate_file(translator, source, output or "-", options, files)
     if is_beside:
         say(f"wrote {output}")
-
-
-def _translate_in_parts(
-    model: ModelRef,
-    precision: str,
-    settings: Callable[[Config], SearchConfig],
-    n_best: int,
-    scores: bool,
-    source: str,
-    output: str,
-    runner: RunnerName,
-    workers: int | None,
-    address: str | None,
-) -> None:
-    """Translate a file into a file by several processes."""
-    from nmt.model.device import visible_gpus
-    from nmt.tasks.runners import open_runner
-    from nmt.translate.files import TranslationModels, translate_in_parts
-    from nmt.translate.types import Options
-
-    models, config = TranslationModels.read(model, precision)
-    options = Options(settings(config), n_best)
-    with open_runner(runner, workers, address, visible_gpus()) as processes:
-        translate_in_parts(processes, models, Path(source), Path(output), options, scores)
-
-
-def _translate_documents(
-    translator: Translator,
-    search: SearchConfig,
-    documents: Documents,
-    glossary: Path | None,
-    tm: Sequence[str] | None,
-    confidence: bool,
-) -> None:
-    """Translate documents, or build them from a reviewed file, with words aligned by the translator."""
-    from nmt.text.glossaries import read_glossary
-    from nmt.translate.documents import DocumentTranslator
-    from nmt.translate.types import Options
-
-    memory = translator.memory(tm, search) if tm else None
-    terms = None if glossary is None else read_glossary(glossary, translator.target)
-    options = Options(search, align=translator.aligns, confidence=confidence)
-    documents.write(DocumentTranslator(translator, options, terms, memory))
-
-
-def _translate_lines(
-    translator: Translator, n_best: int, confidence: bool, files: TranslationFiles, source: str, output: str
-) -> None:
-    """Translate a sentence, or the lines of a file or of standard input."""
-    from nmt.translate.files import translate_file
-    from nmt.translate.types import WINDOW, Options
-
-    options = Options(translator.search, n_best, confidence=confidence, n_estimated=WINDOW)
-    translate_file(translator, source, output, options, files)
 
 
 def _meant(words: Sequence[str] | None, tables: Sequence[str]) -> tuple[str | None, list[str]]:
