@@ -31,7 +31,7 @@ from nmt.tables import rendered
 
 @app.command()
 def challenge(
-    run: RunsOption = None,
+    run: RunsOption = [],
     split: Annotated[str | None, option("--split", "Split to change.  [default: the only test set]", "NAME")] = None,
     data: RunDataOption = None,
     source: SourceOption = None,
@@ -108,7 +108,7 @@ def challenge(
 
 @app.command()
 def robustness(
-    run: RunsOption = None,
+    run: RunsOption = [],
     split: SplitOption = None,
     data: RunDataOption = None,
     source: SourceOption = None,
@@ -124,7 +124,7 @@ def robustness(
     seed: Annotated[int, option("--seed", "Random seed of the places.", "N")] = 1,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
-    overrides: SearchOption = None,
+    overrides: SearchOption = [],
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",

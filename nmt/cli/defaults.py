@@ -44,7 +44,7 @@ def check_runs(runs: Path | Sequence[Path] | None, overrides: Sequence[str] | No
 
 
 def resolve_models(
-    runs: Sequence[Path] | None, model: Path | None, objectives: Sequence[str] = ("translation",)
+    runs: Sequence[Path], model: Path | None, objectives: Sequence[str] = ("translation",)
 ) -> tuple[Path, ...]:
     """Return the runs (--run) or the exported folder (--model), by default the newest run for one of the objectives.
 
@@ -52,7 +52,7 @@ def resolve_models(
     CheckpointError if there is no such folder, and the errors of `local_model`.
     """
     resolved: dict[Path, Path] = {}
-    for run in runs or ():
+    for run in runs:
         if (first := resolved.setdefault(run.resolve(), run)) is not run:
             raise ConfigError(f"--run {first} and --run {run} are the same run; an ensemble needs different runs")
     if model is None:
@@ -64,13 +64,12 @@ def resolve_models(
 
 
 def search_settings(
-    config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[Override] | None = None
+    config: Config, beam: int | None, length_penalty: float | None, overrides: Sequence[Override] = ()
 ) -> SearchConfig:
     """Return a run's search settings, changed by the options and overrides of a command.
 
     Raises ConfigError.
     """
-    overrides = overrides or ()
     problems = []
     for override in overrides:
         key = key_of(override)

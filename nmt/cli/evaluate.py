@@ -55,23 +55,23 @@ if TYPE_CHECKING:
 @app.command()
 def evaluate(
     context: typer.Context,
-    run: RunsOption = None,
+    run: RunsOption = [],
     split: Annotated[
-        list[str] | None,
+        list[str],
         option("--split", "Split to translate; may be repeated.  [default: all test sets]", "NAME"),
-    ] = None,
+    ] = [],
     hyp: Annotated[Path | None, option("--hyp", "File of translations to score …", "F")] = None,
     ref: Annotated[
-        list[Path] | None,
+        list[Path],
         option("--ref", "… against this file of references; may be repeated.", "F"),
-    ] = None,
+    ] = [],
     data: RunDataOption = None,
     to: ToOption = None,
     from_: FromOption = None,
     via: ViaOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
-    overrides: SearchOption = None,
+    overrides: SearchOption = [],
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
@@ -82,17 +82,17 @@ def evaluate(
         Path | None,
         option("--src", "File to translate and score against --ref; or the source of --hyp.", "F"),
     ] = None,
-    comet: CometOption = None,
+    comet: CometOption = [],
     comet_command: CometCommandOption = None,
     segment_scores: Annotated[
-        list[str] | None,
+        list[str],
         option(
             "--segment-scores",
             "Also show the mean of the scores in F (one per line) as metric NAME; may be repeated.",
             "NAME=F",
         ),
-    ] = None,
-    lower_is_better: LowerIsBetterOption = None,
+    ] = [],
+    lower_is_better: LowerIsBetterOption = [],
     samples: Annotated[
         int | None,
         option("--samples", "Also show N translations.  [default: 5 on a terminal, otherwise 0]", "N", min=0),
@@ -134,12 +134,12 @@ def evaluate(
     from nmt.evaluate.report import evaluate_files
 
     if history:
-        if len(run or ()) > 1:
+        if len(run) > 1:
             refuse(context, "several-runs")
-        _show_history(run or (), split or (), format_)
+        _show_history(run, split, format_)
         return
     chosen = _chosen(metrics, tokenize)
-    neural = find_metrics([SYSTEM], comet or (), comet_command, segment_scores or (), lower_is_better or ())
+    neural = find_metrics([SYSTEM], comet, comet_command, segment_scores, lower_is_better)
     if hyp is not None and ref:
         evaluation = evaluate_files(hyp, ref, src, to, lowercase, tokenize, chosen)
         print(rendered(format_, [neural.added_to(evaluation)]))
@@ -155,15 +155,15 @@ def evaluate(
     model = ModelRef(paths, checkpoint, weights)
     if _is_classifier(paths):
         refuse(context, "classifier", path=paths[0])
-        _evaluate_classifier(model, data, split or (), precision, format_)
+        _evaluate_classifier(model, data, split, precision, format_)
         return
     translator = Translator.load(model, precision=precision)
     translators = [translator.towards(to, from_, via)] if src or via else translator.by_direction(to, from_)
     search = search_settings(translators[0].config, beam, length_penalty, overrides)
     if src:
-        texts = {str(src): (translators[0], read_files(src, ref or (), translators[0].config.data.sides))}
+        texts = {str(src): (translators[0], read_files(src, ref, translators[0].config.data.sides))}
     else:
-        texts = texts_of(translators, lambda directed: corpus_of(directed, data), split or ())
+        texts = texts_of(translators, lambda directed: corpus_of(directed, data), split)
     if len(texts) > 1:
         refuse(context, "several-texts", names=", ".join(texts))
 
@@ -269,22 +269,22 @@ def _show_history(runs: Sequence[Path], splits: Sequence[str], format_: Format) 
 def compare(
     context: typer.Context,
     runs: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Argument(metavar="RUN", help="Two or more run directories.", autocompletion=run_names),
-    ] = None,
+    ] = [],
     hyp: Annotated[
-        list[Path] | None,
+        list[Path],
         option("--hyp", "Two or more files of translations to compare …", "F..."),
-    ] = None,
+    ] = [],
     ref: Annotated[
-        list[Path] | None,
+        list[Path],
         option("--ref", "… and their references; several files: several per line.", "F..."),
-    ] = None,
+    ] = [],
     src: Annotated[Path | None, option("--src", "Source text of these files.", "F")] = None,
     group: Annotated[
-        list[str] | None,
+        list[str],
         option("--group", "Runs or files that differ only in their seed; two or more groups.", "NAME=A,B,C"),
-    ] = None,
+    ] = [],
     baseline: Annotated[
         str | None,
         option("--baseline", "System to compare the others with.  [default: the first]", "NAME"),
@@ -295,24 +295,24 @@ def compare(
     from_: FromOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
-    overrides: SearchOption = None,
+    overrides: SearchOption = [],
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
     metrics: MetricsOption = None,
     lowercase: LowercaseOption = False,
     tokenize: TokenizeOption = None,
-    comet: CometOption = None,
+    comet: CometOption = [],
     comet_command: CometCommandOption = None,
     segment_scores: Annotated[
-        list[str] | None,
+        list[str],
         option(
             "--segment-scores",
             "Also compare metric NAME, with SYSTEM's scores in F, one per line; give it for each system.",
             "NAME@SYSTEM=F",
         ),
-    ] = None,
-    lower_is_better: LowerIsBetterOption = None,
+    ] = [],
+    lower_is_better: LowerIsBetterOption = [],
     output: Annotated[Path | None, option("--output", "Write the translations of each run into DIR.", "DIR")] = None,
     html: Annotated[Path | None, option("--html", "Also write a web page with all lines to F.", "F")] = None,
     format_: FormatOption = "text",
@@ -358,12 +358,12 @@ def compare(
 
     check_tokenizer(tokenize)
     chosen = _chosen(metrics, tokenize)
-    members = group_members(group) if group else single_members(runs or hyp or ())
+    members = group_members(group) if group else single_members(runs or hyp)
     if group:
         check_groups(members)
     position = find_baseline(baseline, members)
     names = distinct_names(all_paths(members))
-    neural = find_metrics(names, comet or (), comet_command, segment_scores or (), lower_is_better or ())
+    neural = find_metrics(names, comet, comet_command, segment_scores, lower_is_better)
     if ref:
         compared = iter([read_systems(members, ref, src, to, lowercase)])
     else:
@@ -408,7 +408,7 @@ def calibrate(
     from_: FromOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
-    overrides: SearchOption = None,
+    overrides: SearchOption = [],
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",

@@ -40,13 +40,13 @@ def import_(
         option("--to", "Target language of a model with several, as its tags name it: deu for >>deu<<.", "LANG"),
     ] = None,
     keep_pieces_of: Annotated[
-        list[Path] | None,
+        list[Path],
         option(
             "--keep-pieces-of",
             "Text, named FILE.LANGUAGE, whose pieces are kept and the others removed; repeatable.",
             "F",
         ),
-    ] = None,
+    ] = [],
 ) -> None:
     """Turn a public Marian or M2M-100 model into a run.
 
@@ -83,7 +83,7 @@ def import_(
         names = [name.strip().replace("-", "_") for name in languages.split(",")]
         if len({*names}) < len(names) or len(names) < 2 or direction is not None:
             raise ConfigError("--languages: needs two or more different languages, and no --direction")
-    imported = import_model(ImportOptions(name, run, direction, names, to, keep_pieces_of or ()))
+    imported = import_model(ImportOptions(name, run, direction, names, to, keep_pieces_of))
     for line in imported.lines():
         show(line)
 

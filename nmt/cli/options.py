@@ -87,7 +87,7 @@ ConfigOption = Annotated[
     option("--config", "Config file: a path, a name in configs/, or a shipped config.", "FILE", autocompletion=configs),
 ]
 SetOption = Annotated[
-    list[str] | None,
+    list[str],
     option(
         "--set", "Change a setting, such as training.seed=2; may be repeated.", "KEY=VALUE", autocompletion=settings
     ),
@@ -102,7 +102,7 @@ RunOption = Annotated[
     option("--run", "Run directory.  [default: the newest usable one in runs/]", "DIR", autocompletion=runs),
 ]
 RunsOption = Annotated[
-    list[Path] | None,
+    list[Path],
     option(
         "--run",
         "Run directory; repeat for an ensemble.  [default: the newest usable one in runs/]",
@@ -139,11 +139,11 @@ FromOption = Annotated[
     option("--from", "Source language, for models with several.", "LANG"),
 ]
 TagOption = Annotated[
-    list[str] | None,
+    list[str],
     option("--tag", "Tag of the text, such as domain=help; may be repeated.", "NAME=VALUE"),
 ]
 SearchOption = Annotated[
-    list[str] | None,
+    list[str],
     option("--set", "Change a search setting; may be repeated.", "search.KEY=VALUE", autocompletion=search_settings),
 ]
 LmOption = Annotated[
@@ -170,7 +170,7 @@ WeightsOption = Annotated[
 ]
 RecipeOutput = Annotated[Path, option("--output", "Directory to write.", "DIR")]
 TranslatingOption = Annotated[
-    list[str] | None,
+    list[str],
     option(
         "--search",
         "Change a search setting of the translating run; may be repeated.",
@@ -201,7 +201,7 @@ MetricsOption = Annotated[
     str | None, option("--metrics", "Metrics: bleu, chrf, chrf++, ter.  [default: bleu,chrf,ter]", "A,B")
 ]
 CometOption = Annotated[
-    list[str] | None,
+    list[str],
     option("--comet", "Also score with this COMET model, such as Unbabel/wmt22-comet-da; may be repeated.", "MODEL"),
 ]
 CometCommandOption = Annotated[
@@ -211,6 +211,6 @@ CometCommandOption = Annotated[
     ),
 ]
 LowerIsBetterOption = Annotated[
-    list[str] | None,
+    list[str],
     option("--lower-is-better", "For the segment scores NAME, lower is better.", "NAME"),
 ]

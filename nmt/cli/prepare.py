@@ -44,7 +44,7 @@ def prepare(
     engine: TasksOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = None,
-    overrides: SetOption = None,
+    overrides: SetOption = [],
     dry_run: Annotated[bool, option("--dry-run", "Only clean the training text and report on it.")] = False,
     sample: Annotated[
         int | None,
@@ -83,7 +83,7 @@ def prepare(
     from nmt.prepare.prepare import prepare as run_stage
     from nmt.tasks.runners import open_runner
 
-    settings = load_config(config, overrides or ())
+    settings = load_config(config, overrides)
     if tokenizer_from is not None:
         settings = adopting(settings, tokenizer_from, "--tokenizer-from")
     if len(settings.data.pairs) > 1:

@@ -52,16 +52,14 @@ def adapt(
     ] = None,
     minutes: Annotated[float, option("--minutes", "Training time.", "M", min=0.1)] = 10,
     beside: Annotated[
-        list[str] | None, option("--beside", "Other text to train on as well, so that it is not forgotten.", "F...")
-    ] = None,
-    general: Annotated[
-        list[str] | None, option("--general", "Test set of other text, to compare on as well.", "F...")
-    ] = None,
+        list[str], option("--beside", "Other text to train on as well, so that it is not forgotten.", "F...")
+    ] = [],
+    general: Annotated[list[str], option("--general", "Test set of other text, to compare on as well.", "F...")] = [],
     like: Annotated[
-        list[str] | None,
+        list[str],
         option("--like", "New language of M2M-100 or NLLB, and a related one that it has; may be repeated.", "NEW=OLD"),
-    ] = None,
-    overrides: SetOption = None,
+    ] = [],
+    overrides: SetOption = [],
 ) -> None:
     """Adapt a run to text of your own.
 
@@ -92,17 +90,17 @@ def adapt(
     """
     from nmt.recipes.adapt import adapt as run_recipe
 
-    raise typer.Exit(run_recipe(start, text, output, minutes, beside or (), general or (), like or (), overrides or ()))
+    raise typer.Exit(run_recipe(start, text, output, minutes, beside, general, like, overrides))
 
 
 @app.command()
 def sweep(
     config: Annotated[str, typer.Argument(metavar="FILE", help="Config, as for prepare; without --grid, a study.")],
     grid: Annotated[
-        list[str] | None,
+        list[str],
         option("--grid", "Setting and its values; may be repeated.", "KEY=A,B"),
-    ] = None,
-    overrides: SetOption = None,
+    ] = [],
+    overrides: SetOption = [],
     data: DataOption = None,
     directory: Annotated[
         Path | None, option("--dir", "Directory of the runs.  [default: runs/sweep-CONFIG]", "DIR")
@@ -153,7 +151,7 @@ def sweep(
     from nmt.recipes.sweep import sweep as run_stage
     from nmt.recipes.sweep_plan import SweepOptions
 
-    request = SweepOptions(config, grid, overrides or ()) if grid else SweepOptions.of_study(config)
+    request = SweepOptions(config, grid, overrides) if grid else SweepOptions.of_study(config)
     request = replace(request, data=data, directory=directory or request.directory, jobs=jobs or 1, devices=names)
     rows = run_stage(request, format_)
     if any(row.state == "failed" for row in rows):
@@ -176,22 +174,22 @@ def rerank(
         ),
     ],
     source: Annotated[Path, option("--src", "Source text.", "F")],
-    run: RunsOption = None,
+    run: RunsOption = [],
     rescore: Annotated[
-        list[Path] | None,
+        list[Path],
         option(
             "--rescore",
             "Also use the scores of this run of the same direction; may be repeated.",
             "DIR",
             autocompletion=runs,
         ),
-    ] = None,
+    ] = [],
     lm: Annotated[
-        list[Path] | None,
+        list[Path],
         option(
             "--lm", "Also use the scores of this target language model; may be repeated.", "DIR", autocompletion=runs
         ),
-    ] = None,
+    ] = [],
     output: Annotated[str | None, option("--output", "File to write.  [default: standard output]", "F|-")] = None,
     weights_file: Annotated[
         Path | None, option("--weights-file", "Tuned weights to read, or to write with --tune.", "F")
@@ -214,7 +212,7 @@ def rerank(
     from_: FromOption = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
-    overrides: SearchOption = None,
+    overrides: SearchOption = [],
     precision: PrecisionOption = "auto",
 ) -> None:
     """Translate with noisy-channel reranking.
@@ -259,7 +257,7 @@ def rerank(
     else:
         refuse_overwriting([output], [*inputs, weights_file])
     model = ModelRef(resolve_models(run, None), to=to, source=from_)
-    loaded = Runs.load(model, reverse, rescore or (), lm or (), precision)
+    loaded = Runs.load(model, reverse, rescore, lm, precision)
     config = loaded.direct.config
     search = search_settings(config, beam, length_penalty, overrides)
     n_candidates = None if n_best_file is not None else n_best or N_BEST
@@ -315,7 +313,7 @@ def distil(
         int | None,
         option("--beam", "Beam size of the teacher.  [default: its config's]", "N", min=1),
     ] = None,
-    search: TranslatingOption = None,
+    search: TranslatingOption = [],
     config: Annotated[
         str | None,
         option(
@@ -325,7 +323,7 @@ def distil(
             autocompletion=configs,
         ),
     ] = None,
-    overrides: SetOption = None,
+    overrides: SetOption = [],
     train: FollowOption = False,
 ) -> None:
     """Translate text with a teacher, to train a smaller student.
@@ -366,7 +364,7 @@ def distil(
 
     model = ModelRef(tuple(teacher), to=to, source=from_)
     test = None if test_src is None or test_ref is None else (test_src, test_ref)
-    changes = [f"search.{setting}" for setting in search or ()]
+    changes = [f"search.{setting}" for setting in search]
     student_config = config
     if student:
         student_config = f"student-{student}.yaml"
@@ -382,7 +380,7 @@ def distil(
         test=test,
         student=student_config,
         own_tokenizer=student is not None,
-        overrides=overrides or (),
+        overrides=overrides,
         run_commands=train,
     )
     status = run_recipe(request)
@@ -411,7 +409,7 @@ def back_translate(
     to: ToOption = None,
     from_: FromOption = None,
     how_: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to search for translations.")] = "sample",
-    search: TranslatingOption = None,
+    search: TranslatingOption = [],
     config: Annotated[
         str | None,
         option(
@@ -421,7 +419,7 @@ def back_translate(
             autocompletion=configs,
         ),
     ] = None,
-    overrides: SetOption = None,
+    overrides: SetOption = [],
     upsample: Annotated[
         int, option("--upsample", "Repeat authentic pairs N times in the training text.", "N", min=1)
     ] = 1,
@@ -465,14 +463,14 @@ def back_translate(
     from nmt.runs.model import ModelRef
 
     model = ModelRef((reverse,), to=to, source=from_)
-    changes = [*SEARCHES[how_], *(f"search.{setting}" for setting in search or ())]
+    changes = [*SEARCHES[how_], *(f"search.{setting}" for setting in search)]
     request = BackTranslation(
         reverse=model,
         mono=mono,
         output=output,
         search=search_settings(run_config(model), None, None, changes),
         config=config,
-        overrides=overrides or (),
+        overrides=overrides,
         upsample=upsample,
         run_commands=train,
     )
@@ -494,7 +492,7 @@ def bidirectional(
         option("--one", "Length of the run in one direction.", "LENGTH"),
     ],
     config: ConfigOption = "base.yaml",
-    overrides: SetOption = None,
+    overrides: SetOption = [],
     name: Annotated[str | None, option("--name", "Name of the runs.  [default: the config's]", "NAME")] = None,
 ) -> None:
     """Train in both directions, then continue in one.
@@ -521,4 +519,4 @@ def bidirectional(
     from nmt.recipes.bidirectional import Bidirectional
     from nmt.recipes.bidirectional import bidirectional as run_recipe
 
-    raise typer.Exit(run_recipe(Bidirectional(config, first_length, second_length, overrides or (), name)))
+    raise typer.Exit(run_recipe(Bidirectional(config, first_length, second_length, overrides, name)))

@@ -63,18 +63,18 @@ def runs(
 @app.command()
 def plot(
     runs: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Argument(metavar="RUN", help="Run directories, or folders of runs.", autocompletion=run_names),
-    ] = None,
+    ] = [],
     output: Annotated[Path, option("--output", "Image to write: .png, .pdf or .svg.", "FILE")] = Path("plot.png"),
     group: Annotated[
-        list[str] | None,
+        list[str],
         option("--group", "Runs that differ only in their seed, drawn as their mean; may be repeated.", "NAME=A,B,C"),
-    ] = None,
+    ] = [],
     panel: Annotated[
-        list[str] | None,
+        list[str],
         option("--panel", "Panel to draw: loss, score or rate over steps, time or cpu; may be repeated.", "Y/X"),
-    ] = None,
+    ] = [],
     columns: Annotated[
         int | None, option("--columns", "Draw for a paper, in the width of 1 or 2 columns.", min=1, max=2)
     ] = None,
@@ -107,6 +107,6 @@ def plot(
     from nmt.figures.curves import DEFAULT_PANELS
     from nmt.figures.curves import plot as draw
 
-    for line in draw(runs or [], output, group_members(group or ()), panel or DEFAULT_PANELS, columns):
+    for line in draw(runs, output, group_members(group), panel or DEFAULT_PANELS, columns):
         say(line)
     show(f"{output}: written")

@@ -15,18 +15,18 @@ from nmt.share import EngineName
 @app.command()
 def serve(
     run: Annotated[
-        list[Path] | None,
+        list[Path],
         option(
             "--run",
             "Run directory; repeat for further directions.  [default: the newest usable one in runs/]",
             "DIR",
             autocompletion=runs,
         ),
-    ] = None,
+    ] = [],
     model: Annotated[
-        list[Path] | None,
+        list[Path],
         option("--model", "Exported directory; repeat for further directions.", "DIR"),
-    ] = None,
+    ] = [],
     host: Annotated[str, option("--host", "Address or host name to listen on.", "ADDRESS")] = ServeOptions.host,
     port: Annotated[
         int, option("--port", "Port to listen on; 0: any free one.", "N", min=0, max=65535)
@@ -41,10 +41,10 @@ def serve(
         option("--zero-shot", "With several directions: also translate directly between others."),
     ] = False,
     tm: Annotated[
-        list[str] | None,
+        list[str],
         option("--tm", "Translation memory, as for nmt translate; may be repeated.", "F"),
-    ] = None,
-    overrides: SearchOption = None,
+    ] = [],
+    overrides: SearchOption = [],
     threads: Annotated[
         int | None, option("--threads", "Translation threads.  [default: one per core]", "N", min=1)
     ] = None,
@@ -57,17 +57,17 @@ def serve(
         int, option("--rate", "Requests per minute and client; 0: no limit.", "N", min=0)
     ] = ServeOptions.rate,
     origin: Annotated[
-        list[str] | None,
+        list[str],
         option(
             "--origin",
             "Site that may use this server: its own behind a proxy, or another (CORS); may be repeated.",
             "URL",
         ),
-    ] = None,
+    ] = [],
     allow: Annotated[
-        list[str] | None,
+        list[str],
         option("--allow", "Search setting that requests may change, such as beam=10; may be repeated.", "KEY[=MAX]"),
-    ] = None,
+    ] = [],
     max_characters: Annotated[
         int, option("--max-characters", "Maximum characters of a request.", "N", min=1)
     ] = Limits.characters,
@@ -121,11 +121,11 @@ def serve(
     from nmt.serve.server import start
     from nmt.share.hub import local_model
 
-    paths = [*(run or ()), *map(local_model, model or ())] or [run_or_newest(None)]
+    paths = [*run, *map(local_model, model)] or [run_or_newest(None)]
     limits = Limits(max_characters, max_items, max_bytes, max_file_bytes, timeout)
     options = ServeOptions(
-        paths, host=host, port=port, engine=engine, int8=int8, zero_shot=zero_shot, tm=tm or (),
-        overrides=overrides or (), threads=threads, keys=keys, rate=rate, origins=origin or (), allow=allow or (),
+        paths, host=host, port=port, engine=engine, int8=int8, zero_shot=zero_shot, tm=tm,
+        overrides=overrides, threads=threads, keys=keys, rate=rate, origins=origin, allow=allow,
         limits=limits, queue=queue, grace=grace, cache=cache,
     )  # fmt: skip
     start(options, say)

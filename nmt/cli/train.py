@@ -35,11 +35,11 @@ def train(
         Path | None,
         option("--run", "Run directory to write.  [default: the config's training.run_dir]", "DIR"),
     ] = None,
-    overrides: SetOption = None,
+    overrides: SetOption = [],
     init_from: Annotated[
-        list[str] | None,
+        list[str],
         option("--init-from", "Start from the weights of RUN; encoder=RUN, decoder=RUN for one stack.", "RUN"),
-    ] = None,
+    ] = [],
     resume: Annotated[bool, option("--resume", "Continue from the last checkpoint.")] = False,
     stop_after: Annotated[
         float | None,
@@ -82,7 +82,7 @@ def train(
       nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
     """
     stop = Stop(stop_after, stop_at)  # before the imports, whose seconds count
-    resolved = partial(resolve, config, data, run, overrides or (), init_from or (), resume)
+    resolved = partial(resolve, config, data, run, overrides, init_from, resume)
     # Before PyTorch is imported, which takes seconds. With several processes only rank 0 resolves the arguments.
     plan = None if "RANK" in os.environ else resolved()
     from nmt.training.parallel import joined
@@ -139,7 +139,7 @@ def show_config(
         str | None,
         option("--config", "Config file, as for nmt train.  [default: base.yaml]", "FILE", autocompletion=configs),
     ] = None,
-    overrides: SetOption = None,
+    overrides: SetOption = [],
     for_pairs: Annotated[
         int | None, option("--for-pairs", "Choose settings that suit this number of pairs.", "N", min=1)
     ] = None,
@@ -183,8 +183,8 @@ def show_config(
         print(read_config(config or "base.yaml")[1], end="")
         return
     if for_pairs is None:
-        print(dump_config(load_config(config or "base.yaml", overrides or ()), comments=True), end="")
+        print(dump_config(load_config(config or "base.yaml", overrides), comments=True), end="")
         return
     from nmt.recipes.presets import preset
 
-    print(preset(config, for_pairs, minutes or 60, overrides or ()), end="")
+    print(preset(config, for_pairs, minutes or 60, overrides), end="")

@@ -56,15 +56,15 @@ OutputOption = Annotated[str, option("--output", "File to write, - for standard 
 def translate(
     context: typer.Context,
     words: Annotated[
-        list[str] | None,
+        list[str],
         typer.Argument(metavar="TEXT", help="A sentence; or a file, whose translation is written beside it."),
-    ] = None,
-    run: RunsOption = None,
+    ] = [],
+    run: RunsOption = [],
     model: ModelOption = None,
     inputs: Annotated[
-        list[str] | None,
+        list[str],
         option("--input", "Text or document to translate.  [default: standard input, -]", "F|-"),
-    ] = None,
+    ] = [],
     output: Annotated[
         str | None, option("--output", "File to write.  [default: standard output, -; none with --bilingual]", "F|-")
     ] = None,
@@ -85,7 +85,7 @@ def translate(
     to: ToOption = None,
     from_: FromOption = None,
     via: ViaOption = None,
-    tags: TagOption = None,
+    tags: TagOption = [],
     lm: LmOption = None,
     lm_weight: LmWeightOption = None,
     n_best: Annotated[
@@ -100,7 +100,7 @@ def translate(
     confidence: Annotated[
         bool, option("--confidence", "Also write the expected chrF of each translation (nmt calibrate).")
     ] = False,
-    overrides: SearchOption = None,
+    overrides: SearchOption = [],
     prefix: Annotated[Path | None, option("--prefix", "File whose line n is the start of translation n.", "F")] = None,
     constraints: Annotated[
         Path | None,
@@ -111,9 +111,9 @@ def translate(
         option("--glossary", "Terms with their translations, as .tsv or .csv.", "F"),
     ] = None,
     tm: Annotated[
-        list[str] | None,
+        list[str],
         option("--tm", "Translation memory, such as .tmx, .xlf or .tsv; may be repeated.", "F"),
-    ] = None,
+    ] = [],
     alignments: Annotated[Path | None, option("--alignments", "Write word alignments, such as 0-0 1-2.", "F")] = None,
     attention: Annotated[Path | None, option("--attention", "Plot the attention of the first line.", "F.png")] = None,
     checkpoint: CheckpointOption = "best",
@@ -228,7 +228,7 @@ def translate(
     """
     from nmt.documents import is_document, refuse_document
 
-    text, files_named = _meant(words, [str(path) for path in (glossary, *(tm or ())) if path is not None])
+    text, files_named = _meant(words, [str(path) for path in (glossary, *tm) if path is not None])
     if text is not None:
         refuse(context, "sentence")
     sources = inputs or files_named or ["-"]
@@ -258,7 +258,7 @@ def translate(
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
-    changes = [*(overrides or ()), *searching(lm=lm and str(lm), lm_weight=lm_weight, tags=tags or None)]
+    changes = [*overrides, *searching(lm=lm and str(lm), lm_weight=lm_weight, tags=tags or None)]
 
     def settings(config: Config, *defaults: Override) -> SearchConfig:
         return search_settings(config, beam, length_penalty, [*defaults, *changes])
@@ -294,16 +294,14 @@ def translate(
         options = Options(search, align=translator.aligns, confidence=confidence)
         documents.write(DocumentTranslator(translator, options, terms, memory))
     else:
-        files = TranslationFiles(
-            prefix, constraints, glossary, tuple(tm or ()), alignments, attention, scores, as_text, text
-        )
+        files = TranslationFiles(prefix, constraints, glossary, tuple(tm), alignments, attention, scores, as_text, text)
         options = Options(translator.search, n_best, confidence=confidence, n_estimated=WINDOW)
         translate_file(translator, source, output or "-", options, files)
     if is_beside:
         say(f"wrote {output}")
 
 
-def _meant(words: Sequence[str] | None, tables: Sequence[str]) -> tuple[str | None, list[str]]:
+def _meant(words: Sequence[str], tables: Sequence[str]) -> tuple[str | None, list[str]]:
     """Return the sentence, or else the files, that are the arguments of `nmt translate`; a dash is standard input.
 
     tables: the glossary and memories. Raises ConfigError for a file that seems to be one more of them, DataError for a
@@ -383,7 +381,7 @@ def classify(
 def score(
     reference: Annotated[Path, option("--ref", "Translations to score, one per line …", "F")],
     source: Annotated[Path | None, option("--src", "… and their source text; not for language models.", "F")] = None,
-    run: RunsOption = None,
+    run: RunsOption = [],
     model: ModelOption = None,
     to: ToOption = None,
     from_: FromOption = None,
@@ -392,7 +390,7 @@ def score(
         bool, option("--tokens", "Print a JSON object per pair, with the log-probability of each piece.")
     ] = False,
     length_penalty: PenaltyOption = None,
-    overrides: SearchOption = None,
+    overrides: SearchOption = [],
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
@@ -477,7 +475,7 @@ def generate(
         option("--top-p", "Sample from the smallest set of pieces of probability P.", "P"),
     ] = None,
     seed: Annotated[int | None, option("--seed", "Random seed.", "N", min=0)] = None,
-    overrides: SearchOption = None,
+    overrides: SearchOption = [],
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
@@ -505,7 +503,7 @@ def generate(
     language_model = LanguageModel.load(model, precision=precision)
     config = language_model.config
     sampling = searching(sample=beam is None, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    search = search_settings(config, beam, None, [*sampling, *(overrides or ())])
+    search = search_settings(config, beam, None, [*sampling, *overrides])
     generator = Generator(language_model, search, samples)
     generate_file(generator, source, target, prefix or "")
 
@@ -529,9 +527,9 @@ def filter_pairs(
     keep: Annotated[float | None, option("--keep", "Keep this share of the pairs, such as 0.75 …", "SHARE")] = None,
     min_score: Annotated[float | None, option("--min-score", "… or all pairs with at least this score.", "X")] = None,
     kept: Annotated[
-        list[Path] | None,
+        list[Path],
         option("--kept", "Write source and target of the kept pairs to these files.", "F F"),
-    ] = None,
+    ] = [],
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
     precision: PrecisionOption = "auto",
@@ -583,7 +581,7 @@ def filter_pairs(
         write_kept,
     )
 
-    refuse_overwriting([output, *(kept or ())], [source, target])
+    refuse_overwriting([output, *kept], [source, target])
     n_pairs = count_pairs(source, target)
     if reverse is not None:
         run = run_or_newest(run)
@@ -591,7 +589,7 @@ def filter_pairs(
         scores_file = None
         if output is not None:
             scores_file = opened.enter_context(open_output(output))
-        kept_files = [opened.enter_context(open_output(path)) for path in kept or ()]
+        kept_files = [opened.enter_context(open_output(path)) for path in kept]
         model = ModelRef(() if run is None else (run,), checkpoint, weights, to, from_)
         scorers = load_scorers(model, reverse, classifier, precision)
         n_models = 2 * (reverse is not None) + (classifier is not None)
@@ -614,7 +612,7 @@ def filter_pairs(
         say(message)
 
 
-def _problem(keep: float | None, min_score: float | None, kept: list[Path] | None) -> str | None:
+def _problem(keep: float | None, min_score: float | None, kept: list[Path]) -> str | None:
     """Return the error message for invalid values of `nmt filter`; None if they are valid."""
     if keep is not None and not 0 < keep <= 1:
         return f"--keep {keep:g}: must be a share above 0 and at most 1, such as 0.75 for three quarters of the pairs"
