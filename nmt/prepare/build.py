@@ -60,7 +60,7 @@ from nmt.prepare.report import (
 )
 from nmt.prepare.report_page import write_report
 from nmt.prepare.sources import open_source, text_folder
-from nmt.prepare.suspicions import lacking, lengthened, samples_of
+from nmt.prepare.suspicions import lacking, lengthened
 from nmt.text.blocks import BlockEncoder
 from nmt.text.letters import count_forms, usual_forms, write
 from nmt.text.lines import bounded_list
@@ -141,7 +141,9 @@ class Build:
     def settle(self, elsewhere: Others) -> None:
         """Settle the training text; `elsewhere`: lines that other pairs have split off."""
         self.text = settle_chosen(self.work, self.data, self.chosen, elsewhere)
-        self.samples = self.text.samples() | samples_of(self.held_out)
+        self.samples = self.text.samples()
+        for key, pairs in self.held_out.items():
+            self.samples[key] = Sample.of(pair[:2] for pair in pairs)
         for key, places in self.places.items():
             self.text.reports[key].renumber([0, *(place.line for place in places)].__getitem__)
             self.samples[key].places = [places[place.line - 1] for place in self.samples[key].places]

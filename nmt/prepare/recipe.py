@@ -67,11 +67,9 @@ class NewPieces:
     """Those that it does not have, from whose text pieces are learned."""
     n: int = 0
     """The number of new pieces; an imported vocabulary gets all letters of new languages in any case."""
-    has_letters: bool = False
-    """Whether letters are added before pieces are learned, to an imported vocabulary."""
 
     def __bool__(self) -> bool:
-        return self.n > 0 or self.has_letters
+        return self.n > 0 or bool(self.languages)
 
 
 def recipe(
@@ -331,13 +329,15 @@ def reused_tokenizers(
         new_languages = [language for language in new_languages if language in tokenizer.like]
     elif unknown := {*tokenizer.like.values()} - {tag.removeprefix(TO) for tag in tokenizers.tags}:
         raise DataError(f"tokenizer.like: {min(unknown)} is not a target language of {path}, whose tag could be copied")
-    new = _new_pieces(tokenizers, new_languages, tokenizer.vocab_size)
+    new = NewPieces()
+    if tokenizers.is_public or len(data.pairs) > 1:
+        new = _new_pieces(tokenizers, new_languages, tokenizer.vocab_size)
     if data.has_language_tags:
         tokenizers.check_directions(path)
     if is_multilingual:
         return with_languages(tokenizers, languages, tokenizer.like), new
     if data.has_language_tags:
-        return tokenizers.of_languages(languages), new if len(data.pairs) > 1 else NewPieces()
+        return tokenizers.of_languages(languages), new
     if tokenizers.languages != languages:
         if not tokenizers.joint or not {*tokenizers.languages} >= {*languages}:
             raise DataError(
@@ -356,7 +356,7 @@ def reused_tokenizers(
             f"{path}: has {kind}, but tokenizer.joint is {str(tokenizer.joint).lower()}; "
             f"set tokenizer.joint={str(tokenizers.joint).lower()}"
         )
-    return tokenizers, new if tokenizers.is_public else NewPieces()
+    return tokenizers, new
 
 
 def _of_directory(path: Path) -> Tokenizers:
@@ -391,13 +391,11 @@ def _of_text(path: Path, tokenizers: Tokenizers, language: str, joint: bool) -> 
 
 def _new_pieces(tokenizers: Tokenizers, languages: Sequence[str], vocab_size: int) -> NewPieces:
     """Return the pieces that a vocabulary needs for languages that it does not have."""
-    imported = tokenizers.imported
-    if imported is not None:
-        n = max(0, vocab_size - max(300, *map(len, imported.pieces)))  # as in the configuration of an imported run
-        return NewPieces(languages, n, has_letters=bool(languages) or n > 0)
-    if not languages:
-        return NewPieces()
-    return NewPieces(languages, max(0, vocab_size - tokenizers[tokenizers.languages[0]].n_pieces))
+    if tokenizers.imported is not None:
+        n_pieces = max(300, *map(len, tokenizers.imported.pieces))  # as in the configuration of an imported run
+        return NewPieces(languages, max(0, vocab_size - n_pieces))
+    n = vocab_size - tokenizers[tokenizers.languages[0]].n_pieces
+    return NewPieces(languages, n) if languages and n > 0 else NewPieces()
 
 
 def _given(data: DataConfig, tokenizer: TokenizerConfig) -> Tokenizers | None:

@@ -35,7 +35,7 @@ def report_page(report: PreparationReport) -> str:
         *_corpora(report.corpora),
         *_classes(report.classes),
         "<h2>Why pairs were dropped</h2>",
-        *_reasons(report.corpora),
+        *_reasons(report.dropped, report.read),
         *_repairs(report),
         *_lengths(report),
         *_mix(report),
@@ -109,10 +109,8 @@ def _classes(classes: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     yield table(["label", *map(escaped, classes)], rows)
 
 
-def _reasons(corpora: Sequence[CorpusReport]) -> Iterator[str]:
-    """Yield a table of the dropped pairs of corpora by reason."""
-    read = sum(corpus.read for corpus in corpora)
-    dropped = summed((corpus.dropped for corpus in corpora), REASONS)
+def _reasons(dropped: Mapping[str, int], read: int) -> Iterator[str]:
+    """Yield a table of dropped pairs by reason."""
     if not dropped:
         yield "<p>No pair was dropped.</p>"
         return
@@ -193,7 +191,7 @@ def _each(report: PreparationReport) -> Iterator[str]:
         yield f"<details{attributes}>"
         yield f"<summary>{_named(corpus.corpus, f'{corpus.key}: {numbers}')}</summary>"
         if not is_one:
-            yield from _reasons([corpus])
+            yield from _reasons(summed([corpus.dropped], REASONS), corpus.read)
         yield '<div class="beside">\n<div>\n<h3>Some of the pairs dropped</h3>\n<dl>'
         yield from _dropped(corpus, report.languages, "pair")
         yield "</dl>\n</div>\n<div>\n<h3>Some of the pairs kept</h3>\n<dl>"

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, permutations
-from typing import Any
 
 from nmt.console import amount, listed, printable_sentence
 from nmt.errors import DataError
@@ -71,14 +70,6 @@ _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid an
 _LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
 _HAN = re.compile(f"[{character_class(['Hani'])}]+")
 _Pairs = Sequence[tuple[str, str]]
-
-
-def samples_of(held_out: Mapping[str, Iterable[tuple[Any, ...]]]) -> dict[str, Sample]:
-    """Return a sample of each development and test set, by key."""
-    samples = {}
-    for key, pairs in held_out.items():
-        samples[key] = Sample.of(pair[:2] for pair in pairs)
-    return samples
 
 
 def suspicions(
