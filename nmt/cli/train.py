@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,7 +81,19 @@ def train(
       nmt train --resume --run runs/sample-de-en --set training.max_steps=4000
     """
     stop = Stop(stop_after, stop_at)  # before the imports, whose seconds count
-    resolved = partial(resolve, config, data, run, overrides, init_from, resume)
+
+    def resolved() -> TrainingPlan:
+        """Return the plan. A resumed run keeps its own configuration; with --config, it is the run that this names."""
+        from nmt.cli.defaults import run_or_newest
+        from nmt.training.plan import TrainingPlan, check_exists
+
+        changes = with_initial(overrides, init_from)
+        if config is None and resume:
+            directory = run_or_newest(run, ())
+            check_exists(RunDir(directory))  # before its config, which an imported run has without training text
+            return TrainingPlan.of(load_config(RunDir(directory).config, changes), data, directory, resume)
+        return TrainingPlan.of(load_config(config or "base.yaml", changes), data, run, resume)
+
     # Before PyTorch is imported, which takes seconds. With several processes only rank 0 resolves the arguments.
     plan = None if "RANK" in os.environ else resolved()
     from nmt.training.parallel import joined
@@ -90,30 +101,6 @@ def train(
 
     with joined() as world:
         fit(plan or world.on_rank0(resolved), stop, world, profile)
-
-
-def resolve(
-    config: str | None,
-    data: Path | None,
-    run: Path | None,
-    overrides: Sequence[str],
-    init_from: Sequence[str],
-    resume: bool,
-) -> TrainingPlan:
-    """Return the plan of `nmt train`.
-
-    A resumed run keeps its own configuration; with `config`, it is the run named by the config.
-    Raises ConfigError, CheckpointError or DataError.
-    """
-    from nmt.cli.defaults import run_or_newest
-    from nmt.training.plan import TrainingPlan, check_exists
-
-    changes = with_initial(overrides, init_from)
-    if config is None and resume:
-        run = run_or_newest(run, ())
-        check_exists(RunDir(run))  # before its config, which an imported run has without training text
-        return TrainingPlan.of(load_config(RunDir(run).config, changes), data, run, resume)
-    return TrainingPlan.of(load_config(config or "base.yaml", changes), data, run, resume)
 
 
 def with_initial(overrides: Sequence[str], init_from: Sequence[str]) -> list[Override]:

@@ -55,7 +55,7 @@ from nmt.prepare.report import (
     clean_record,
     counted_source,
     make_report,
-    mono_report,
+    source_fields,
     tokenizer_report,
 )
 from nmt.prepare.report_page import write_report
@@ -236,7 +236,8 @@ class Build:
             for number, report in enumerate(encoded.reports):
                 key = f"mono.{language}.{number}"
                 self.records[key] = counted_source(self.mono_sources[key].record, report, {})
-                self.mono_reports.append(mono_report(self.records[key], key, language, report))
+                fields = source_fields(key, self.records[key], report, [language])
+                self.mono_reports.append(MonoReport(**fields, language=language))
             summary = encoded.done.summary
             self.mono[language] = MonoRecord(
                 lines=summary["lines"],

@@ -233,7 +233,7 @@ def corpus_reports(
         kept_samples = sorted(counts.kept_samples, key=lambda kept: kept[1])
         corpora.append(
             CorpusReport(
-                **_source_fields(key, records[key], counts, languages),
+                **source_fields(key, records[key], counts, languages),
                 skipped=records[key].skipped or {},
                 repaired_samples=repaired_samples,
                 kept_samples=[_sample(languages, *kept[1:]) for kept in kept_samples],
@@ -246,18 +246,13 @@ def corpus_reports(
     return corpora
 
 
-def mono_report(record: SourceRecord, key: str, language: str, counts: CleanReport) -> MonoReport:
-    """Return the report on a source of monolingual text."""
-    return MonoReport(**_source_fields(key, record, counts, [language]), language=language)
-
-
 def tokenizer_report(tokenizers: Tokenizers, text: dict[str, TextRecord]) -> TokenizerReport:
     """Return the report on tokenizers. `text`: counts of the training text by language."""
     pieces = {language: tokenizers[language].n_pieces for language in tokenizers.languages if language != LABEL}
     return TokenizerReport(joint=tokenizers.joint, pieces=pieces, text=text)
 
 
-def _source_fields(key: str, record: SourceRecord, counts: CleanReport, languages: Sequence[str]) -> Json:
+def source_fields(key: str, record: SourceRecord, counts: CleanReport, languages: Sequence[str]) -> Json:
     """Return the fields of a `SourceReport`."""
     dropped_samples = {}
     for reason in counts.dropped_in_order:

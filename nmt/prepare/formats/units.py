@@ -21,7 +21,7 @@ from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import MAX_TAG, NO_SCORE, Layout, Row, Units, parse_score, side_in_columns, side_of_source
 from nmt.text.constraints import spans
 from nmt.text.lines import LINE_BYTES
-from nmt.text.po import Message, form_of_one, po_lines, po_messages
+from nmt.text.po import form_of_one, po_lines, po_messages
 from nmt.text.segments import Codes, Segment, one_line
 from nmt.text.tokenizer import is_blank
 from nmt.text.words import UNSPACED
@@ -340,18 +340,13 @@ def read_po(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
         elif "fuzzy" in message.flags:
             units.skip("fuzzy")
         elif side is not None or (side := _side_of_msgid(file.name, headers, layout, units)) is not None:
-            for source, target in _pairs_of_message(message, one, units):
-                pair = one_line(source), one_line(target)
+            texts, sources = message.texts, message.sources(one)
+            if len(sources) > 2:
+                units.skip("plural")
+                continue
+            for form, source in sources.items():
+                pair = one_line(texts[source]), one_line(texts[form])
                 yield pair[side], pair[1 - side], None
-
-
-def _pairs_of_message(message: Message, one: int, units: Units) -> list[tuple[str, str]]:
-    """Return the text pairs of a message."""
-    texts, sources = message.texts, message.sources(one)
-    if len(sources) > 2:
-        units.skip("plural")
-        return []
-    return [(texts[source], texts[form]) for form, source in sources.items()]
 
 
 def _side_of_msgid(name: str, headers: Mapping[str, str], layout: Layout, units: Units) -> int | None:

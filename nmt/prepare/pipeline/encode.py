@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, compress, islice
@@ -96,8 +97,9 @@ def make_tokenizers(
         languages: Sequence[str] = pair
         if labels is not None:  # labels are no language
             languages = ()
-        more = profiles_of(prepared.work, prepared.text, languages)
-        profiles = more.model_copy(update={"profiles": more.profiles | profiles.profiles})
+        pairs = list(chain.from_iterable(sample.pairs for sample in prepared.text.samples().values()))
+        merged = Profiles.of(languages, pairs).profiles | profiles.profiles
+        profiles = Profiles(profiles=merged, letters=prepared.work.letters)
     tokenizers = replace(tokenizers.with_tags(data.tag_names), labels=labels, profiles=None)
     if labels is None or profiles.letters:
         tokenizers = replace(tokenizers, profiles=profiles)
@@ -147,12 +149,6 @@ def _learn_vocabulary(
         for line in done.summary.get("added", ()):
             say(line)
     return Tokenizers.load(TokenizerDir(done.folder), data.all_languages)
-
-
-def profiles_of(work: Work, text: TrainingText, languages: Sequence[str]) -> Profiles:
-    """Return the profiles of languages in a training text, with the forms of letters in which it is written."""
-    pairs = list(chain.from_iterable(sample.pairs for sample in text.samples().values()))
-    return Profiles.of(languages, pairs).model_copy(update={"letters": work.letters})
 
 
 def use_tokenizers(work: Work, tokenizers: Tokenizers) -> None:
@@ -291,7 +287,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
     is_large = is_added or n_pairs > work.sizes.shard_pairs
     encoded = encode_parts(work, config, text, is_large, repeats, n_pairs)
     summaries = [done.summary for done in encoded]
-    reports = {key: CleanReport.from_json(report.to_json()) for key, report in text.reports.items()}  # a copy
+    reports = deepcopy(text.reports)
     of_parts = [CleanReport.from_json(summary["report"]) for summary in summaries]
     long_pairs = by_source(reports, text.parts, of_parts)
     for key, report in reports.items():

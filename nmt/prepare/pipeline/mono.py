@@ -6,6 +6,7 @@ One task processes a language, in memory of some tens of bytes per line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -136,7 +137,7 @@ def encode_mono(work: Work, config: DataConfig, cleaned: Mapping[str, MonoText])
     done = work.run_stage(stage, arguments, work.version(MONO, "tokenizer"), n_lines)
     encoded = {}
     for (language, text), part in zip(cleaned.items(), done, strict=True):
-        reports = [CleanReport.from_json(report.to_json()) for report in text.reports]  # a copy
+        reports = deepcopy(text.reports)
         for report, more in zip(reports, _reports(part), strict=True):
             report.add(more)
         _refuse_empty(language, reports)

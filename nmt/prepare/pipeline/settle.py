@@ -291,7 +291,9 @@ def _offer(draw: Draw, text: ChosenText, corpus: str, documents: bool, by_line: 
             done = text.cleaned[part]
             left = text.drops.left(part, done.summary["kept"])
             left = np.setdiff1d(left, [*text.rows.get(part, {})])
-            hashes = _line_hashes(text.parts[part], done) if by_line else np.load(done.folder / "hashes.npy")
+            hashes = np.load(done.folder / "hashes.npy")
+            if by_line:  # of the corpus and the line number, which are the same in all languages of the corpus
+                hashes = hashed(key_of(_hash(text.parts[part].corpus)), np.load(done.folder / "lines.npy"))
             blocks[part] = np.arange(len(hashes))
             if documents:
                 numbers = np.load(done.folder / "lines.npy")
@@ -300,11 +302,6 @@ def _offer(draw: Draw, text: ChosenText, corpus: str, documents: bool, by_line: 
             draw.offer(part, left, hashes[blocks[part][left]])
             progress.add(done.summary["kept"])
     return blocks
-
-
-def _line_hashes(part: Part, cleaned: Done) -> npt.NDArray[np.uint64]:
-    """Return hashes (N,) of the corpus and the line number of each pair, which are the same in all its languages."""
-    return hashed(key_of(_hash(part.corpus)), np.load(cleaned.folder / "lines.npy"))
 
 
 class _Settling(BaseModel):
