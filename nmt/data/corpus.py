@@ -74,15 +74,13 @@ class Corpus:
     tokenizers: Tokenizers
 
     @classmethod
-    def open(cls, directory: DataDir, pair: str | None = None) -> Corpus:
-        """Open a data directory. `pair`: the pair of languages, such as de-en; None: the only one.
+    def open(cls, directory: DataDir) -> Corpus:
+        """Open a data directory with a single pair of languages.
 
         Raises DataError if it does not exist or has an unknown format, or if a file is missing or truncated.
         """
         contents = read_contents(directory)
-        if pair is None:
-            pair = contents.only_pair()
-        return cls.of(contents, pair)
+        return cls.of(contents, contents.only_pair())
 
     @classmethod
     def of(cls, contents: Contents, pair: str) -> Corpus:

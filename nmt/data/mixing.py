@@ -63,7 +63,11 @@ class Stream:
             first, n = self._shards[i]
             if start < n and stop > 0:
                 order = self._shuffled(-(-n // self._block), number, 2 + i)
-                starts, sizes = _part(np.minimum(self._block, n - order * self._block), max(start, 0), min(stop, n))
+                sizes = np.minimum(self._block, n - order * self._block)
+                ends = np.cumsum(sizes)
+                begins = ends - sizes
+                starts = np.clip(start - begins, 0, sizes)  # of the part of each block that is taken
+                sizes = np.clip(np.minimum(ends, stop) - np.maximum(begins, start), 0, None)
                 inside = np.flatnonzero(sizes > 0)
                 yield first + (order * self._block + starts)[inside], sizes[inside]
             start = start - n
@@ -71,14 +75,6 @@ class Stream:
 
     def _shuffled(self, n: int, *key: int) -> Indices:
         return np.random.default_rng([*self._key, *key]).permutation(n)
-
-
-def _part(sizes: Indices, start: int, stop: int) -> tuple[Indices, Indices]:
-    """Cut consecutive runs of these sizes to `start` to `stop`; return the numbers of rows that are cut off at the
-    start and that remain."""
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
-    return np.clip(start - begins, 0, sizes), np.clip(np.minimum(ends, stop) - np.maximum(begins, start), 0, None)
 
 
 WINDOW_PAIRS = 1 << 20
@@ -193,11 +189,6 @@ class Mix:
         return tuple(n + math.floor((n_pairs - at.stage_pairs) * q) for n, q in zip(before, shares, strict=True))
 
 
-def _is_mixed(data: DataConfig, stages: Sequence[Stage]) -> bool:
-    """Return whether corpora are mixed by anything other than size."""
-    return _is_weighted(data, stages) or data.direction_temperature > 1
-
-
 def _is_weighted(data: DataConfig, stages: Sequence[Stage]) -> bool:
     """Return whether the corpora within a direction are mixed by anything other than size."""
     is_chosen = any(source.to is not None and {source.to} != data.targets for source in data.train)
@@ -227,7 +218,7 @@ def make_mix(data: DataConfig, stages: Sequence[Stage], manifests: Mapping[str, 
     has_shards = any(manifest.splits["train"].shards is not None for manifest in manifests.values())
     # a direction in one file has less than a window, but many directions do not fit in memory
     is_large = has_several and first > WINDOW_PAIRS
-    is_mixed = _is_mixed(data, stages)
+    is_mixed = _is_weighted(data, stages) or data.direction_temperature > 1
     if not (has_shards or is_mixed or is_large):
         return Mix(corpora, plans, 1, is_whole=True)
     n_windows = -(-sum(corpus.n_per_epoch for corpus in corpora) // WINDOW_PAIRS)

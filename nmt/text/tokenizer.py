@@ -320,15 +320,17 @@ def train_tokenizer(
     if alphabet is None:
         lines = list(lines)
         alphabet = Counter(character for line in lines for character in line)
-    n_learned = vocab_size - N_SPECIAL - 256
-    replaced = _left_out(alphabet, n_learned // 2 if kind == "bpe" else n_learned)
+    most = vocab_size - N_SPECIAL - 256
+    if kind == "bpe":  # a script with many signs would leave no merges in a small vocabulary
+        most //= 2
+    rare = sorted(alphabet, key=lambda character: (-alphabet[character], character))[most:]  # spelled in bytes
     if not any(_NO_PIECE.sub("", character).strip() for character in alphabet):
         raise DataError("no text to learn a vocabulary from")
     model = io.BytesIO()
     raised: list[BaseException] = []
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_recording(_training_lines(lines, replaced), raised),
+            sentence_iterator=_recording(_training_lines(lines, rare), raised),
             model_writer=model,
             model_type=kind,
             vocab_size=vocab_size,
@@ -367,19 +369,10 @@ def _recording(lines: Iterable[str], raised: list[BaseException]) -> Iterator[st
         raise
 
 
-def _left_out(alphabet: Mapping[str, int], limit: int) -> set[str]:
-    """Return the characters that get no piece: all but the `limit` most frequent ones, and two reserved ones.
-
-    They are spelled in bytes; a script with many signs would leave no merges in a small vocabulary.
-    """
-    by_count = sorted(alphabet, key=lambda character: (-alphabet[character], character))
-    return {*by_count[limit:], *_OWN_SIGNS}
-
-
-def _training_lines(lines: Iterable[str], replaced: set[str]) -> Iterator[str]:
+def _training_lines(lines: Iterable[str], rare: Iterable[str]) -> Iterator[str]:
     """Yield the lines for training, with spaces for characters that get no piece, so that no piece spans them."""
     # for reserved and control characters, a pattern is faster than a table; there are too many rare characters for one
-    table = {ord(character): " " for character in replaced - _OWN_SIGNS}
+    table = {ord(character): " " for character in rare}
     for line in lines:
         text = _NO_PIECE.sub(" ", line)
         if table:

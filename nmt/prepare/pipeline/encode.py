@@ -259,7 +259,7 @@ def read_cleaned(folder: Path) -> Iterator[str]:
 
 PART = "part"
 """The name of the split in the files of a part."""
-_SHUFFLE_SEED = 0x6A09E667F3BCC908
+_SHUFFLE_SEED = np.uint64(0x6A09E667F3BCC908)
 
 
 @dataclass(frozen=True)
@@ -372,7 +372,8 @@ def encode_part(folder: Path, task: _Encoding) -> Json:
         follow = np.zeros(len(rows), np.bool_)
     if task.is_shuffled:
         starts = block_starts(follow)
-        order = shuffled(np.load(task.settled / "hashes.npy")[rows[starts]])
+        # the hashes themselves determine the development set that is split off
+        order = mixed(np.load(task.settled / "hashes.npy")[rows[starts]] ^ _SHUFFLE_SEED)
         by_order = np.argsort(order, kind="stable")
         follow &= starts != np.arange(len(rows))
         rows = rows[by_order]
@@ -421,14 +422,6 @@ def text_record(encoded: Encoded) -> TextRecord:
         bytes=int(((encoded.ids >= N_SPECIAL) & (encoded.ids < encoded.first_learned)).sum()),
         unknown=int((encoded.ids < N_SPECIAL).sum()),
     )
-
-
-def shuffled(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return sort keys (N,) that put pairs into a random order that depends only on their hashes (N,).
-
-    The hashes themselves determine the development set that is split off.
-    """
-    return mixed(hashes ^ np.uint64(_SHUFFLE_SEED))
 
 
 @lru_cache(maxsize=1)

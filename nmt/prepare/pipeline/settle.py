@@ -390,7 +390,8 @@ def _sides(folder: Path, elsewhere: Path, version: str, languages: tuple[str, st
 
 
 def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels, list[str]] | None:
-    """Return the labels of the settled training text, and warnings; None if the target is a language.
+    """Return the labels of the settled training text, and a warning if a text has several; None if the target is a
+    language. Identical pairs have been dropped before.
 
     Raises DataError if there is only one label, or so many that they look like text.
     """
@@ -398,28 +399,24 @@ def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels, l
     if side is None:
         return None
     names = set()
-    hashes = []
+    of_parts = []
     for done in settled:
         names.update(read_side(done.folder, side))
-        hashes.append(np.array([_hash(text) for text in read_side(done.folder, 1 - side)], np.uint64))
+        of_parts.append(np.array([_hash(text) for text in read_side(done.folder, 1 - side)], np.uint64))
     try:
         labels = Labels(names)
     except DataError as error:
         raise DataError(f"data.train: {error}") from error
-    return labels, _conflicts([done.folder for done in settled], 1 - side, hashes)
-
-
-def _conflicts(folders: Sequence[Path], side: int, hashes: list[npt.NDArray[np.uint64]]) -> list[str]:
-    """Return a warning if a text has several labels. Identical pairs have been dropped before."""
-    values, counts = np.unique(np.concatenate(hashes), return_counts=True)
+    hashes = np.concatenate(of_parts)
+    values, counts = np.unique(hashes, return_counts=True)
     n = int(np.count_nonzero(counts > 1))
     if n == 0:
-        return []
-    row = int(np.flatnonzero(np.concatenate(hashes) == values[counts > 1][0])[0])
-    lines = chain.from_iterable(read_side(folder, side) for folder in folders)
+        return labels, []
+    row = int(np.flatnonzero(hashes == values[counts > 1][0])[0])
+    lines = chain.from_iterable(read_side(done.folder, 1 - side) for done in settled)
     text = printable(beginning(next(islice(lines, row, None)), _SHOWN))
     have = "texts have" if n > 1 else "text has"
-    return [f"data.train: {n:,} {have} more than one label, such as {text!r}"]
+    return labels, [f"data.train: {n:,} {have} more than one label, such as {text!r}"]
 
 
 def _hash(text: str) -> int:
