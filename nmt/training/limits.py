@@ -9,7 +9,6 @@ from nmt.console import say
 from nmt.errors import CheckpointError
 from nmt.runs.info import read_selected
 from nmt.runs.progress import PAUSED_SHARE, seconds_of_updates, used_shares
-from nmt.runs.state import TrainState
 from nmt.training.session import Session
 from nmt.training.settings import TrainingConfig
 
@@ -91,12 +90,11 @@ def ended_by(session: Session) -> str | None:
 def _limit_message(session: Session) -> str:
     """Return a description of the limit that was reached."""
     limit = ended_by(session)
-    state = session.state
     assert limit is not None, "called only where one is reached"
     unit = " validations without a new best" if limit == "patience" else ""
     setting = f"{_setting(session.settings, limit)}{unit}"
     if limit_reached(session) == "cooldown":
-        return f"cool-down from step {state.cooldown_start} complete, as determined by {setting}"
+        return f"cool-down from step {session.state.cooldown_start} complete, as determined by {setting}"
     return f"{setting} reached"
 
 
@@ -131,7 +129,7 @@ def fix_cooldown(session: Session) -> bool:
     if 4 * seconds <= state.seconds:
         n_updates = state.step
         seconds = state.seconds
-    ends = _ends(settings, state, session.n_epochs, session.n_epoch_tokens, seconds / max(n_updates, 1))
+    ends = _ends(session, seconds / max(n_updates, 1))
     end = min(settings.max_steps, round(ends[limit]))
     if end <= state.step:
         return False
@@ -196,17 +194,16 @@ def cut_short(settings: TrainingConfig, last: int, cooldown_start: int | None = 
     return missed
 
 
-def forecast(
-    settings: TrainingConfig, state: TrainState, n_epochs: float, n_epoch_tokens: int, seconds_per_update: float
-) -> str | None:
+def forecast(session: Session, seconds_per_update: float) -> str | None:
     """Return a warning if the run will end before its schedule at the current pace, or None.
 
-    The last step is an upper bound, since validations take time, too. See `expected_end` for the arguments.
+    The last step is an upper bound, since validations take time, too.
     """
-    limit, last = expected_end(settings, state, n_epochs, n_epoch_tokens, seconds_per_update)
-    if last <= state.step:
+    settings = session.settings
+    limit, last = expected_end(session, seconds_per_update)
+    if last <= session.state.step:
         return None
-    cooldown_start = state.cooldown_start
+    cooldown_start = session.state.cooldown_start
     if settings.cooldown and cooldown_start is None:
         cooldown_start = int((1 - settings.cooldown) * last)
     ends = f"{_setting(settings, limit)} ends training after about {last} steps at most"
@@ -216,29 +213,25 @@ def forecast(
     return None
 
 
-def expected_end(
-    settings: TrainingConfig, state: TrainState, n_epochs: float, n_epoch_tokens: int, seconds_per_update: float
-) -> tuple[str, int]:
-    """Return the limit that is expected to end the run, and the last step.
-
-    `n_epochs`: the number of epochs so far; `n_epoch_tokens`: the number of target tokens in one, as of now.
-    """
+def expected_end(session: Session, seconds_per_update: float) -> tuple[str, int]:
+    """Return the limit that is expected to end the run at the current pace, and the last step."""
+    state = session.state
     if state.cooldown is not None:
         return state.cooldown_by or "cooldown", state.cooldown[1]
-    ends = _ends(settings, state, n_epochs, n_epoch_tokens, seconds_per_update)
+    ends = _ends(session, seconds_per_update)
     limit = min(ends, key=ends.__getitem__)
     return limit, int(ends[limit])
 
 
-def _ends(
-    settings: TrainingConfig, state: TrainState, n_epochs: float, n_epoch_tokens: int, seconds_per_update: float
-) -> dict[str, float]:
-    """Return the step at which each limit is expected to be reached; see `expected_end`."""
+def _ends(session: Session, seconds_per_update: float) -> dict[str, float]:
+    """Return the step at which each limit is expected to be reached."""
+    settings = session.settings
+    state = session.state
     ends = {"max_steps": float(settings.max_steps)}
     if settings.max_epochs is not None:
         # earlier stages may have had pairs of other lengths, but all updates have about equally many tokens
-        n_left = settings.max_epochs - n_epochs
-        ends["max_epochs"] = state.step * (1 + n_left * n_epoch_tokens / max(state.n_tokens, 1))
+        n_left = settings.max_epochs - session.n_epochs
+        ends["max_epochs"] = state.step * (1 + n_left * session.n_epoch_tokens / max(state.n_tokens, 1))
     if settings.max_minutes is not None:
         left = seconds_of_updates(settings.max_minutes, state) - state.seconds
         ends["max_minutes"] = state.step + max(0.0, left) / max(seconds_per_update, 1e-9)

@@ -271,7 +271,12 @@ def test_cut_short_names_a_cooldown_that_begins_before_the_end_of_the_warm_up() 
 def said(update_seconds: float = 1.0, state: TrainState | None = None, **changes: Any) -> str | None:
     """Return the forecast after 50 updates in an epoch of 100 updates."""
     state = state or TrainState(step=50, n_tokens=50_000, seconds=310.0)
-    return forecast(TrainingConfig(**changes), state, 0.5, 100_000, update_seconds)
+    return forecast(session_of(TrainingConfig(**changes), state, 100_000), update_seconds)
+
+
+def session_of(settings: TrainingConfig, state: TrainState, n_epoch_tokens: int) -> Any:
+    """Return what a forecast reads of a session after half an epoch."""
+    return SimpleNamespace(settings=settings, state=state, n_epochs=0.5, n_epoch_tokens=n_epoch_tokens)
 
 
 def test_forecast_by_minutes_and_epochs() -> None:
@@ -302,7 +307,7 @@ def test_forecast_by_minutes_and_epochs() -> None:
 
 def test_forecast_by_epochs_after_a_stage_of_longer_pairs() -> None:
     state = TrainState(step=50, n_tokens=50_000, seconds=50.0)  # half an epoch; one of the shorter pairs has 20 updates
-    limit, last = expected_end(TrainingConfig(max_epochs=3), state, 0.5, 20_000, 1.0)
+    limit, last = expected_end(session_of(TrainingConfig(max_epochs=3), state, 20_000), 1.0)
     assert (limit, last) == ("max_epochs", 100)
 
 

@@ -54,8 +54,9 @@ class Meter:
     @property
     def _learned_tokens(self) -> float:
         """The number of target tokens in the sums; for a classifier, the number of tokens of the texts."""
-        is_classifier = self._session.settings.facts.classifies
-        return self._tally["n_real"] / 2 if is_classifier else self._tally["n_tokens"]
+        if self._session.settings.facts.classifies:
+            return self._tally["n_real"] / 2
+        return self._tally["n_tokens"]
 
     def add(self, outcome: Outcome) -> None:
         """Count an update that was just made. Raises DivergedError if too many updates in a row were skipped."""
@@ -187,7 +188,7 @@ class Meter:
         self._n_records += 1
         if self._n_records == 2:  # the first updates are slow: they allocate memory, or compile the model
             pace = tally["seconds"] / tally["n_updates"]
-            if line := forecast(settings, state, self._session.n_epochs, self._session.n_epoch_tokens, pace):
+            if line := forecast(self._session, pace):
                 self.log.say(line)
         if not is_last and (alarm := loss_alarm(state, nll, int(tally["n_updates"]))):
             self.log.warn(state, alarm)
@@ -200,18 +201,17 @@ class Meter:
             session = self._session
             state = session.state
             pace = (state.update_seconds + state.paused_seconds) / max(state.step, 1)  # starting is over
-            _, last = expected_end(session.settings, state, session.n_epochs, session.n_epoch_tokens, pace)
+            _, last = expected_end(session, pace)
             self.log.progress(state.step, last, self._numbers(), pace * max(0, last - state.step))
 
     def _numbers(self) -> dict[str, float]:
         """Return the loss, nll, learning rate and speed of a record of the updates so far."""
         tally = self._tally
-        state = self._session.state
         session = self._session
         return {
             "loss": tally["loss"] / tally["n_tokens"],
             "nll": tally["nll"] / tally["n_tokens"],
-            "lr": learning_rate(state.step, session.settings, session.d_model, state.cooldown),
+            "lr": learning_rate(session.state.step, session.settings, session.d_model, session.state.cooldown),
             "tokens_per_second": self._learned_tokens / max(tally["seconds"], 1e-9),
         }
 
@@ -311,9 +311,8 @@ def mixture(session: Session) -> Iterator[str]:
 def reporting(session: Session, has_profile: bool) -> Iterator[Meter]:
     """Open the log of a run and yield its meter; profile a few updates if `has_profile`."""
     state = session.state
-    settings = session.settings
     run = session.run
-    with TrainingLog(run, state, settings.report_to, session.description) as log:
+    with TrainingLog(run, state, session.settings.report_to, session.description) as log:
         announce(session, log)
         try:
             with profiler(session.device, run, log) if has_profile else nullcontext() as tracing:
@@ -332,13 +331,13 @@ def announce(session: Session, log: TrainingLog) -> None:
     n_parameters = session.model.n_parameters
     n_learned = sum(parameter.numel() for parameter in session.model.parameters() if parameter.requires_grad)
     pairs = "lines" if session.settings.learns_lines else "pairs"
-    n_pairs = session.windows.n_examples
     learned = "" if n_learned == n_parameters else f" ({n_learned:,} of them learned)"
     data = session.data
     packed = " packed" if session.layout == "packed" else ""
     log.say(
-        f"{', '.join(data.all_directions)}: {n_pairs:,} {pairs}, {n_parameters:,} parameters{learned}, "
-        f"{session.precision} on {session.device.type}{packed}, into {session.run.path}"
+        f"{', '.join(data.all_directions)}: {session.windows.n_examples:,} {pairs}, "
+        f"{n_parameters:,} parameters{learned}, {session.precision} on {session.device.type}{packed}, "
+        f"into {session.run.path}"
     )
     if n_lines := session.settings.validate_lines:
         log.say(f"validations translate at most {n_lines} lines by greedy search, only the last one translates all")
