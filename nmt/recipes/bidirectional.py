@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import Config
 from nmt.config.load import load_config, load_saved_config
-from nmt.console import say, show
+from nmt.console import say
 from nmt.errors import ConfigError
 from nmt.layout import RunDir
-from nmt.recipes.directory import changed_settings, resume_option, run_nmt
+from nmt.recipes.directory import changed_settings, resume_option, run_shown
 from nmt.runs.listing import summarise
 
 
@@ -81,8 +80,7 @@ def bidirectional(request: Bidirectional) -> int:
         if planned.is_finished():
             say(f"{planned.run.path}: already finished")
             continue
-        show(shlex.join(["nmt", *planned.command()]))
-        if status := run_nmt(planned.command()):
+        if status := run_shown([planned.command()]):
             return status
     return 0
 

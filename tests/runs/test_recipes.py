@@ -14,7 +14,6 @@ from nmt.config.load import dump_config, load_config
 from nmt.data.manifest import read_manifest
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.prepare import prepare
-from nmt.recipes import bidirectional
 from nmt.recipes import directory as commands
 from nmt.runs.info import read_info
 from nmt.runs.state import saved_steps
@@ -43,8 +42,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         assert done.status in (0, 2), done.err
         return int(done.status)
 
-    for module in (commands, bidirectional):
-        monkeypatch.setattr(module, "run_nmt", run_nmt)
+    monkeypatch.setattr(commands, "run_nmt", run_nmt)
     return words
 
 

@@ -13,7 +13,7 @@ from command import Command
 from nmt.cli import app
 from nmt.config import Config
 from nmt.config.load import dump_config, load_config
-from nmt.recipes import bidirectional as recipe
+from nmt.recipes import directory
 from nmt.recipes.bidirectional import Bidirectional, plan
 
 SEED = "training.seed=2"
@@ -72,7 +72,7 @@ def test_runs_accept_name_and_initial_weights() -> None:
 
 def test_interruption_of_first_run_stops_command(nmt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     run_nmt = Mock(side_effect=[75, 0, 2])
-    monkeypatch.setattr(recipe, "run_nmt", run_nmt)
+    monkeypatch.setattr(directory, "run_nmt", run_nmt)
     again = ("bidirectional", "--config", "sample.yaml", "--both", "900", "--one", "20m")
     assert nmt(*again).status == 75 and run_nmt.call_count == 1
     assert nmt(*again).status == 2 and run_nmt.call_count == 3
@@ -98,7 +98,7 @@ def test_interruption_of_first_run_stops_command(nmt: Command, monkeypatch: pyte
 def test_errors_are_reported_before_training(
     words: list[str], message: str, nmt: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipe, "run_nmt", lambda _: pytest.fail("nothing is to be trained"))
+    monkeypatch.setattr(directory, "run_nmt", lambda _: pytest.fail("nothing is to be trained"))
     config = [] if "--config" in words else ["--config", "sample.yaml"]
     done = nmt("bidirectional", *config, *words)
     assert done.status == 2 and message in done.err and done.err.count("\n") == 1
