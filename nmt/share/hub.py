@@ -52,14 +52,6 @@ def exported_files(info: Path) -> set[str]:
         raise ValueError(f"{info}: was not written by nmt export") from error
 
 
-def is_for_transformers(info: Path) -> bool:
-    """Return whether an export with this translator.json is for transformers."""
-    match json.loads(info.read_bytes()):
-        case {"translator": {"kind": "transformers"}}:
-            return True
-    return False
-
-
 def local_model(model: Path | str) -> Path:
     """Return the directory of a model, after downloading the model if `model` is an address on the Hub.
 
@@ -87,10 +79,11 @@ def download(address: str) -> Path:
             return target
         download_files(repository, snapshot.name, [name, "README.md", "calibration-*.json"])
         files = exported_files(info)
-        if is_for_transformers(info):
-            from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
+        match json.loads(info.read_bytes()):
+            case {"translator": {"kind": "transformers"}}:
+                from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
 
-            raise HubError(f"{address}: {FOR_TRANSFORMERS}")
+                raise HubError(f"{address}: {FOR_TRANSFORMERS}")
         files.remove("README.md")  # not needed, and may have been deleted
         for name in sorted(files):
             download_file(repository, name, snapshot.name)
