@@ -228,6 +228,6 @@ def n_lines(path: Path) -> int | None:
     last = b"\n"
     with suppress(OSError), path.open("rb") as file:
         while block := file.read(1 << 20):
-            n = n + block.count(b"\n")
+            n += block.count(b"\n")
             last = block[-1:]
     return n + (last != b"\n")

@@ -66,7 +66,7 @@ def replaced(line: str, match: re.Match[str], by: str) -> Edit:
     if match[0][:1].isupper():
         if not by:
             by = line[end : end + 1]
-            end = end + 1
+            end += 1
         by = by[:1].upper() + by[1:]
     return Edit(match.start(), end, by)
 

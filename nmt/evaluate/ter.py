@@ -162,10 +162,10 @@ class _Table:
             is_same = words[i - 1] == self._reference[j - 1]
             if is_same or not row.matched & bit:
                 if not is_same:
-                    wrong = wrong | 1 << (i - 1)
-                    missed = missed | bit
-                i = i - 1
-                j = j - 1
+                    wrong |= 1 << (i - 1)
+                    missed |= bit
+                i -= 1
+                j -= 1
                 aligned[j] = i
             elif row.deleted & bit:
                 i -= 1

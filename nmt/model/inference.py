@@ -357,7 +357,7 @@ class DecoderState:
     def next_queries(self, n_hypotheses: int, max_positions: int | None) -> Queries:
         """Reserve M slots for the next step, and return its queries."""
         start = self._n_slots
-        self._n_slots = self._n_slots + n_hypotheses
+        self._n_slots += n_hypotheses
         if self._n_slots > self._capacity:
             # for many steps, since growing copies everything
             self._capacity = _rounded(max(self._n_slots + (CACHE_BLOCK - 1) * n_hypotheses, 2 * self._capacity))
