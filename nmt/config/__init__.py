@@ -102,7 +102,6 @@ class Config(Section):
 
     def _text_problems(self) -> Iterator[str]:
         """Yield problems of settings of training that need text of a certain form."""
-        modifiers = self.training.modifiers
         facts = self.training.facts
         if not facts.translates:
             problem = f"tags need training.objective: translation, found {facts.name}"
@@ -114,7 +113,7 @@ class Config(Section):
             yield "training.modifiers.fuzzy: needs data.fuzzy_threshold, such as 0.7"
         if self.joins_sentences and not self.data.documents:
             yield "training.modifiers.join: needs data.documents: true"
-        if {"fuzzy", "join"} <= modifiers.keys():
+        if {"fuzzy", "join"} <= self.training.modifiers.keys():
             yield "training.modifiers: fuzzy and join cannot be combined; both add text to the source"
 
     @property

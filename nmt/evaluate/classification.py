@@ -165,7 +165,6 @@ def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str)
     Raises DataError if there is no such split or it is damaged.
     """
     data = classifier.config.data
-    origin = classifier.origin
     split = corpus.in_one_file(split_name)
     corpus.verify(split.name)
     encoded, cut = classifier.encode(split.text(data.src))
@@ -183,5 +182,5 @@ def evaluate_classifier(classifier: Classifier, corpus: Corpus, split_name: str)
         notes.append(f"{len(cut):,} texts were cut at {classifier.max_length:,} pieces")
     subject = Subject(split=split.name, search="none", precision=classifier.precision)
     report = EvaluationReport(scores, split.n, subject, tuple(notes))
-    record = record_scores(report, origin, corpus)
+    record = record_scores(report, classifier.origin, corpus)
     return ClassReport(**vars(report), record=record, classes=of_classes, labels=classifier.labels)

@@ -126,14 +126,13 @@ def use_float32_library(library: str) -> None:
     """Use `library` for all further float32 matrix products."""
     # PyTorch enables oneDNN for float32 by allowing it bf16, which it uses only on CPUs with bf16 matrix units: that is
     # why `pick_float32_library` measures the error, too
-    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    matmul.fp32_precision = "bf16" if library == "onednn" else "none"
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16" if library == "onednn" else "none"  # type: ignore[attr-defined]
 
 
 def float32_library() -> str:
     """Return the library that multiplies float32 matrices."""
-    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    return "onednn" if matmul.fp32_precision == "bf16" else "mkl"
+    is_bf16 = torch.backends.mkldnn.matmul.fp32_precision == "bf16"  # type: ignore[attr-defined]
+    return "onednn" if is_bf16 else "mkl"
 
 
 def row_step(device: torch.device) -> int:

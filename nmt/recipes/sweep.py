@@ -242,13 +242,12 @@ def _train(options: SweepOptions, plan: SweepPlan, stop: Stop) -> list[SweepRow]
     before: int | None = -1
     while stop.reason is None:
         arms, updates, _ = stage_of(plan, errors)
-        metric = plan.metric
         if updates == before:  # the runs have ended, or were stopped from outside
             break
         before = updates
         jobs = list[SweepJob]()
         for planned in itertools.chain.from_iterable(plan.arms[arm] for arm in arms):
-            is_done = planned not in to_do if updates is None else planned.best(metric, updates) is not None
+            is_done = planned not in to_do if updates is None else planned.best(plan.metric, updates) is not None
             if planned.name not in errors and not is_done:
                 jobs.append(_training(plan, planned, updates))
         with closing(run_jobs(jobs, _slots(options), stop)) as ended_jobs:

@@ -303,9 +303,9 @@ def _listening(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     """Return the listening sockets, which are closed by the stack. Raises OSError."""
     listening: list[socket.socket] = []
     absent = None
-    tcp = socket.IPPROTO_TCP
-    flags = socket.AI_PASSIVE
-    resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=tcp, flags=flags)
+    resolved = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+    )
     for family, kind, protocol, _, (address, _, *scope) in dict.fromkeys(resolved):
         try:
             # asyncio avoids Nagle's delay of 40 ms only if the protocol is given, unlike in socket.create_server

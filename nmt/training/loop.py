@@ -124,10 +124,8 @@ def accumulate_gradients(session: Session, update: Update) -> UpdateStats:
 
 def forward_backward(session: Session, micro_batches: Sequence[Indices], update: Update) -> UpdateStats:
     """Accumulate the gradients of this rank's share of an update, and exchange them with the other ranks."""
-    settings = session.settings
-    state = session.state
     world = session.world
-    torch.manual_seed((settings.seed << 32) + state.step * world.size + world.rank)
+    torch.manual_seed((session.settings.seed << 32) + session.state.step * world.size + world.rank)
     stats = UpdateStats.zeros(session.device)
     if session.halves is not None:
         session.halves.refresh()
@@ -154,14 +152,13 @@ def _passes(session: Session, micro_batches: Sequence[Indices], update: Update) 
     for a pass, the weight is 0.
     """
     world = session.world
-    lengths = session.pairs.lengths
     if session.is_sharded:
         passes = [(rows, 1) for rows in micro_batches]
         n_passes = world.max_over_ranks(len(passes))[0]
     elif world.size == 1:
         return [(rows, 1) for rows in micro_batches]
     else:
-        ordered = sorted(micro_batches, key=lengths.larger_side, reverse=True)
+        ordered = sorted(micro_batches, key=session.pairs.lengths.larger_side, reverse=True)
         passes = [(rows, world.size) for rows in ordered]  # since DistributedDataParallel averages
         n_passes = 1
     return passes + [(update.rows[:1], 0)] * (n_passes - len(passes))

@@ -112,9 +112,15 @@ def token_loss(
         second_pass = SECOND_PASSES[settings.consistency]
         second, weights = second_pass(SecondPass(model, batch, settings, forward, first_tag))
         passes = (first.hidden, scored(batch, second))
-    bias = model.output_bias
-    fixed = model.fixed_rows
-    sums = fused_loss(passes, model.output_weight, first.targets, settings.label_smoothing, weights, bias, fixed)
+    sums = fused_loss(
+        passes,
+        model.output_weight,
+        first.targets,
+        settings.label_smoothing,
+        weights,
+        model.output_bias,
+        model.fixed_rows,
+    )
     for further_loss in FURTHER_LOSSES:
         sums = further_loss(sums, first)
     return sums
@@ -139,9 +145,7 @@ def rdrop(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
 
 def simcut(second: SecondPass) -> tuple[Tensor, ConsistencyWeights]:
     """Repeat the pass with the embeddings of some tokens cut on both sides."""
-    cut_rate = second.settings.cut_rate
-    sees_source = second.model.sees_source
-    kept = _kept(second.batch, cut_rate, second.first_tag, sees_source)
+    kept = _kept(second.batch, second.settings.cut_rate, second.first_tag, second.model.sees_source)
     return _states(second.batch, second.forward, *kept), _towards_second(second)
 
 

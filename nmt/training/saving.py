@@ -161,7 +161,6 @@ def validate(session: Session, log: TrainingLog) -> None:
     Raises Interrupted if the run is stopped meanwhile; the state is then unchanged.
     """
     state = session.state
-    settings = session.settings
     validations: dict[Weights, Validation] = {}
     for kind in _KINDS if session.ema is not None and state.step else _KINDS[:1]:
         validations[kind] = session.validator.validate(session.to_validate(kind), session.stop.poll)
@@ -180,7 +179,7 @@ def validate(session: Session, log: TrainingLog) -> None:
         state.start_score = scores["raw"]
     if is_better:
         state.checks_since_best = 0
-    elif state.step % settings.validate_every_steps == 0:  # patience ignores an extra validation at the end of a run
+    elif state.step % session.settings.validate_every_steps == 0:  # patience ignores an extra one at the end of a run
         state.checks_since_best += 1
     state.last_check = state.step
     for kind, validation in validations.items():
@@ -478,12 +477,12 @@ def _conclude(session: Session, meter: Meter, end: End) -> None:
 def _stop_early(session: Session, meter: Meter, reason: str) -> NoReturn:
     """Save the run and raise StoppedError with the command that resumes it."""
     state = session.state
-    run = session.run
     meter.pause()
     if session.saver.saved_step != state.step:
         save(session, meter, is_extra=True)
     report_saved(session, meter)
     saved = "" if session.saver.saved_step == state.step else f" (the last saved step is {session.saver.saved_step})"
     raise StoppedError(
-        f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {run.path} continues from there"
+        f"stopped at step {state.step}{saved} by {reason}; nmt train --resume --run {session.run.path} continues from "
+        "there"
     )

@@ -437,9 +437,8 @@ class TranslationModels(BaseModel, frozen=True):
         saved = open_ensemble(model)
         config = saved[0].config
         resolved = replace(model, paths=tuple(path.resolve() for path in model.paths))
-        language = config.data.src
         fingerprints = _fingerprints(saved)
-        return cls(model=resolved, precision=precision, fingerprints=fingerprints, language=language), config
+        return cls(model=resolved, precision=precision, fingerprints=fingerprints, language=config.data.src), config
 
     def open(self) -> list[Saved]:
         """Read the models. Raises DataError if their weights have changed, and what `open_ensemble` raises."""

@@ -73,7 +73,6 @@ class View:
 
 def make_view(comparison: Comparison) -> View:
     """Choose the system to show for each group: the one with the (lower) median score by the first metric."""
-    groups = comparison.groups
     results = comparison.results
     shown = []
     compared = []
@@ -90,7 +89,7 @@ def make_view(comparison: Comparison) -> View:
     return View(
         comparison,
         shown,
-        names=[group.name for group in groups],
+        names=[group.name for group in comparison.groups],
         others=compared,
         references=[printable_sentence(as_tuple(reference)[0]) for reference in comparison.text.references],
         translations=translations,
