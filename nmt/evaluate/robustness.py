@@ -419,8 +419,8 @@ class RobustnessReport:
 
     def as_json(self) -> dict[str, object]:
         """Return the report as values that JSON can represent; missing values are None."""
-        measured = self.measured
-        return {"rows": measured.rows, **self.about, "signatures": measured.signatures, "notes": self.notes}
+        signatures = self.measured.signatures
+        return {"rows": self.measured.rows, **self.about, "signatures": signatures, "notes": self.notes}
 
 
 def _cells(row: VariantScores) -> tuple[str, ...]:

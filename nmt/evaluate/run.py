@@ -194,10 +194,9 @@ def corpus_of(translator: Translator, data_dir: Path | None) -> Corpus:
 
     Raises DataError as `open_corpus` does.
     """
-    origin = translator.origin
     sides = translator.config.data.sides
-    assert origin is not None, "the translator was loaded from a run"
-    corpus = open_corpus(RunDir(origin.run), sides, data_dir)
+    assert translator.origin is not None, "the translator was loaded from a run"
+    corpus = open_corpus(RunDir(translator.origin.run), sides, data_dir)
     for other in translator.origins[1:]:
         open_corpus(RunDir(other.run), sides, corpus.directory.path)
     return corpus

@@ -199,11 +199,10 @@ def _write_ctranslate2(
 ) -> None:
     """Write a model of CTranslate2, with a shortlist if it is requested. Raises ConfigError if that has no effect."""
     config = saved.config
-    quantization = info.quantization
     src, tgt = (saved.tokenizers[name] for name in config.data.sides)
-    assert info.positions is not None and quantization is not None, "set for CTranslate2"
+    assert info.positions is not None and info.quantization is not None, "set for CTranslate2"
     pieces = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
-    save_ctranslate2(model, config.model, info.positions, pieces, quantization, directory.path)
+    save_ctranslate2(model, config.model, info.positions, pieces, info.quantization, directory.path)
     if request.shortlist:
         if tgt.opening:
             raise ConfigError("--shortlist: has no effect for models whose translations begin with a tag")

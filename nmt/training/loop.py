@@ -59,7 +59,6 @@ def train(session: Session, meter: Meter) -> None:
 
 def train_step(session: Session, update: Update) -> Outcome:
     """Make one update. If its loss or gradient is not finite, weights and moments do not change."""
-    settings = session.settings
     state = session.state
     optimizer = session.optimizer
     n_planned = update.n_tokens
@@ -71,10 +70,10 @@ def train_step(session: Session, update: Update) -> Outcome:
     for parameter, is_learned in session.partly_frozen:
         if parameter.grad is not None:
             parameter.grad.mul_(is_learned)
-    norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.parameters, settings.clip_norm or math.inf))
+    norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.parameters, session.settings.clip_norm or math.inf))
     stats.norm.copy_(norm)
     for group in optimizer.param_groups:
-        group["lr"] = learning_rate(state.step + 1, settings, session.d_model, state.cooldown)
+        group["lr"] = learning_rate(state.step + 1, session.settings, session.d_model, state.cooldown)
     # As in GradScaler.step, but without waiting for the device: fused optimizers change nothing where found_inf is 1.
     # The gradients are unscaled already, so that grad_scale is None.
     is_finite = torch.isfinite(norm) & torch.isfinite(stats.loss)

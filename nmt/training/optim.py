@@ -129,9 +129,8 @@ def make_optimizer(
 
     With bf16 as `precision`, Muon's matrix products are in bf16, otherwise in float32.
     """
-    decay = config.weight_decay
-    blocks: list[dict[str, Any]] = [{"params": [], "weight_decay": decay, "blocks": n} for n in (1, 3)]
-    matrices: dict[str, Any] = {"params": [], "weight_decay": decay}
+    blocks: list[dict[str, Any]] = [{"params": [], "weight_decay": config.weight_decay, "blocks": n} for n in (1, 3)]
+    matrices: dict[str, Any] = {"params": [], "weight_decay": config.weight_decay}
     vectors: dict[str, Any] = {"params": [], "weight_decay": 0.0}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:

@@ -278,10 +278,9 @@ def _show_quality(
 ) -> None:
     """Print what BLEU usually means, or why it says little, and, on a terminal, some translations of the file with this
     stem."""
-    data = session.data
-    tokenizer = max(map(default_tokenizer, data.targets))  # 13a only if all languages have it
+    tokenizer = max(map(default_tokenizer, session.data.targets))  # 13a only if all languages have it
     log.say(validator.few_four_grams or use_of(scores, len(validator.references), tokenizer))
-    path = session.run.dev / f"{stem}.{data.tgt}"
+    path = session.run.dev / f"{stem}.{session.data.tgt}"
     if sys.stderr.isatty() and path.is_file():
         translations = path.read_text(encoding="utf-8").split("\n")
         for line in sample_lines(validator.src_lines, validator.references, translations, 5):
@@ -293,15 +292,14 @@ def _with_average(session: Session, meter: Meter) -> tuple[Selected, float | Non
     of the selected weights too."""
     state = session.state
     settings = session.settings
-    run = session.run
     selected = _best(session)
     # before half of a cool-down, the rate was so high that a mean with these checkpoints is worse than the last one
     halfway = sum(state.cooldown or ()) / 2
-    steps = [step for step in steps_to_average(run, settings.average_last, state.step) if step > halfway]
+    steps = [step for step in steps_to_average(session.run, settings.average_last, state.step) if step > halfway]
     try:
         if len(steps) > 1 and state.seconds > 60 * (settings.max_minutes or math.inf):
             raise CheckpointError("training.max_minutes is over")
-        tensors = average(run, steps)
+        tensors = average(session.run, steps)
     except CheckpointError as error:
         meter.log.say(f"checkpoints are not averaged: {error}")
         return selected, state.best_score
@@ -345,13 +343,12 @@ def _tensors_of(session: Session, selected: Selected) -> Tensors:
 def _score_mean(session: Session, meter: Meter, tensors: Tensors, origin: Mapping[str, object]) -> float:
     """Validate a mean of weights, save it as checkpoints/average, and return its score."""
     model = session.to_validate("raw")
-    run = session.run
-    selected_by = session.selected_by
-    assign(model, tensors, str(run.average.path))
+    average_dir = session.run.average
+    assign(model, tensors, str(average_dir.path))
     validation = session.validator.validate(model, session.stop.poll)
-    score = validation.score(selected_by)
+    score = validation.score(session.selected_by)
     watched = _watched(session, model)
-    save_checkpoint(run.average, tensors, None, {**origin, selected_by: abs(score)})
+    save_checkpoint(average_dir, tensors, None, {**origin, session.selected_by: abs(score)})
     meter.resume()
     _record(session, meter.log, validation, "average")
     _record_watched(session, meter.log, watched, "average")

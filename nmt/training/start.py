@@ -75,14 +75,13 @@ def write_run(session: Session, inputs: Inputs, info: RunInfo) -> None:
     Raises CheckpointError if the checkpoints of a new run do not fit on the disk, and OSError if writing fails.
     """
     run = session.run
-    corpora = inputs.corpora
     is_resumed = inputs.plan.resume
     check_disk(session, is_resumed)
     check_memory(session, inputs.config.model)
     for path in (run.tokenizer.path, run.checkpoints, run.dev):
         path.mkdir(parents=True, exist_ok=True)
-    if not (is_resumed and _has_tokenizer(run, corpora)):
-        corpora.tokenizers.save(run.tokenizer)
+    if not (is_resumed and _has_tokenizer(run, inputs.corpora)):
+        inputs.corpora.tokenizers.save(run.tokenizer)
         for path in (*run.tokenizer.path.iterdir(), run.tokenizer.path):
             sync(path)
     replace_file(run.config, dump_config(inputs.config))
@@ -180,7 +179,10 @@ def _make_session(
     config, model, device = inputs.config, inputs.model, inputs.device
     settings = config.training
     assert info.max_tokens and info.threads, "chosen before"
-    halves = _halves(inputs, info, world)
+    halves = None
+    # on a GPU every cast is a kernel launch; several ranks exchange gradients where autograd leaves them
+    if device.type == "cuda" and info.precision != "float32" and world.size == 1:
+        halves = Halves(model, info.precision)
     runs = model if halves is None else halves.twin
     with world.failing_together():
         optimizer = make_optimizer(model, settings, info.precision, masks)
@@ -228,14 +230,6 @@ def _describe(config: Config, run: RunDir, folder: Path) -> None:
         shutil.copy(path, folder)
     if config.training.facts.translates and config.model.is_encoder_decoder:
         (folder / "README.md").write_text(model_card(run.path), encoding="utf-8")
-
-
-def _halves(inputs: Inputs, info: RunInfo, world: World) -> Halves | None:
-    """Return half-precision copies of the weights on a GPU, where every cast is a kernel launch; None with several
-    ranks, which exchange gradients where autograd leaves them."""
-    if inputs.device.type == "cuda" and info.precision != "float32" and world.size == 1:
-        return Halves(inputs.model, info.precision)
-    return None
 
 
 def _restart_old_epoch(session: Session) -> None:

@@ -41,9 +41,10 @@ class TextValidator(SplitValidator):
         self._searcher = self._new_searcher()
 
     def _new_searcher(self) -> NativeSearcher:
-        execution = self.execution
         joins = self._objective.settings.joins_sentences
-        return NativeSearcher([], self._tokenizer, execution.device, execution.precision, joins, self._open_lm)
+        return NativeSearcher(
+            [], self._tokenizer, self.execution.device, self.execution.precision, joins, self._open_lm
+        )
 
     def _translator(self, searcher: NativeSearcher) -> LineTranslator:
         return LineTranslator(searcher, self._objective.tokenizers, self._conventions, self._search)

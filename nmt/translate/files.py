@@ -476,9 +476,8 @@ def translate_in_parts(
     Parts that an interrupted earlier call has translated with the same models and settings are read from TARGET.work
     instead of translated again. Raises LockedError if another process writes there, and what `translate_file` raises.
     """
-    search = options.search
     n_best = options.n_best
-    check_search(search, n_best)
+    check_search(options.search, n_best)
     refuse_overwriting((target,), (source,))
     if target.is_dir() or not target.parent.is_dir():
         with open_output(target):  # raises an error that names the problem
@@ -488,7 +487,7 @@ def translate_in_parts(
         [choice] = run_all(engine, work, [Task("arithmetic", choose_arithmetic, of_models)])
         arithmetic = Arithmetic.model_validate(choice.summary)
         request = _Request(
-            models=models, arithmetic=arithmetic, search=search, n_best=n_best, scores=scores or n_best > 1
+            models=models, arithmetic=arithmetic, search=options.search, n_best=n_best, scores=scores or n_best > 1
         ).model_dump(mode="json")
         tasks = _write_parts(work, source, models, request)
         with Progress("translating", len(tasks), "parts") as progress:

@@ -340,14 +340,13 @@ def _open(name: str, path: Path, settings: Translating, *, warn: bool = True) ->
 
     saved = open_saved(settings.model.at(path))
     saved.check_translates()
-    config = saved.config
     data = saved.config.data
-    search = settings.search(config)
+    search = settings.search(saved.config)
     corpus = open_corpus(RunDir(path), data.sides, settings.data, warn=warn)
     split = corpus.in_one_file(choose_split(corpus, settings.split))
     corpus.verify(split.name, ("text",))
     text = TextToTranslate(split.name, split.text(data.tgt), split.text(data.src), data.sides)
-    return _Run(name, path, config, search.with_tags(data.tags_of(split.name)), corpus, text)
+    return _Run(name, path, saved.config, search.with_tags(data.tags_of(split.name)), corpus, text)
 
 
 def _check_same_test(first: _Run, other: _Run) -> None:

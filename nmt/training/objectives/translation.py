@@ -62,11 +62,10 @@ class Translation(Objective):
     def split_examples(self, held_out: HeldOutSplit) -> Pairs:
         """Return the pairs of a split, with the translations of similar lines and the tags of all sources."""
         data = self.data
-        name = held_out.name
         pairs = super().split_examples(held_out)
         if self.settings.reads_similar:
-            pairs = FuzzyMatches.of(held_out.corpus, data, name).with_sources(pairs)
-        tags = data.language_tag + data.tags_of(name)
+            pairs = FuzzyMatches.of(held_out.corpus, data, held_out.name).with_sources(pairs)
+        tags = data.language_tag + data.tags_of(held_out.name)
         return all_tagged(pairs, self.tokenizers[data.src].tag_ids(tags)) if tags else pairs
 
 
@@ -175,9 +174,8 @@ class TranslationValidator(TextValidator):
         if held_out.most_lines is not None:
             self._whole = copy(self)
             self._search = searches[-1]
-        n_lines = held_out.n_translated
-        self.src_lines = self.src_lines[:n_lines]
-        self.references = self.references[:n_lines]
+        self.src_lines = self.src_lines[: held_out.n_translated]
+        self.references = self.references[: held_out.n_translated]
 
     def at_end(self) -> Validator:
         """Return a validator of all lines, with the configured search."""

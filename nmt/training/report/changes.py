@@ -26,8 +26,8 @@ def changes(run: RunDir, directions: Sequence[str], weights: Weights, step: int)
             continue
         if directions and part.rpartition("/")[2] not in directions:
             continue  # the mean of all directions
-        name = part.replace("/", " ") if kind == "watch" else f"development set {part}".rstrip()
-        of_weights = record.get("weights") if kind == "watch" else KINDS[kind]
+        name = f"development set {part}".rstrip() if kind in KINDS else part.replace("/", " ")
+        of_weights = KINDS.get(kind, record.get("weights"))
         at = number(record, "step")
         if at == 0:
             before[name] = score

@@ -120,7 +120,7 @@ class Meter:
         """Add to the count of out-of-memory errors, and warn when it passes a power of two."""
         state = self._session.state
         before = state.n_out_of_memory
-        state.n_out_of_memory = state.n_out_of_memory + n
+        state.n_out_of_memory += n
         if before.bit_length() != state.n_out_of_memory.bit_length():
             self.log.say(
                 f"out of memory ({state.n_out_of_memory} so far): the update was repeated in smaller micro-batches, "

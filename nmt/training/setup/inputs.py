@@ -106,8 +106,10 @@ def _read_corpora(plan: TrainingPlan) -> Corpora:
     tokenizers = corpora.tokenizers
     if tokenizers.imported is not None:
         _check_imported(config)
-    if training.subword_nbest > 1 and not all(map(_is_unigram, tokenizers.by_language.values())):
-        raise ConfigError("training.subword_nbest: needs a unigram tokenizer, imported or as tokenizer.model")
+    for tokenizer in tokenizers.by_language.values():
+        is_unigram = isinstance(tokenizer, ImportedTokenizer) and tokenizer.is_unigram
+        if training.subword_nbest > 1 and not is_unigram:
+            raise ConfigError("training.subword_nbest: needs a unigram tokenizer, imported or as tokenizer.model")
     if tokenizers.only_direction not in (None, config.data.direction):
         raise DataError(
             f"{path}: was prepared with an imported tokenizer, which serves {tokenizers.only_direction} "
@@ -119,10 +121,6 @@ def _read_corpora(plan: TrainingPlan) -> Corpora:
             "prepare the data again"
         )
     return corpora
-
-
-def _is_unigram(tokenizer: Tokenizer) -> bool:
-    return isinstance(tokenizer, ImportedTokenizer) and tokenizer.is_unigram
 
 
 def _check_imported(config: Config) -> None:
