@@ -148,14 +148,14 @@ def is_finished(session: Session) -> bool:
     """Return whether the run had finished and no limit has been raised since; if so, print how to continue it."""
     name = ended_by(session)
     run = session.run
-    state = session.state
     try:
         finished_step = read_selected(run).finished_step
     except CheckpointError:  # rewritten at the end
         finished_step = None
-    if name is None or finished_step != state.step:
+    if name is None or finished_step != session.state.step:
         return False
-    say(f"{run.path}: finished at step {state.step}, {_limit_message(session)}; to continue: {resume_command(session)}")
+    reached = _limit_message(session)
+    say(f"{run.path}: finished at step {finished_step}, {reached}; to continue: {resume_command(session)}")
     return True
 
 

@@ -67,9 +67,10 @@ def train_step(session: Session, update: Update) -> Outcome:
     stats = accumulate_gradients(session, update)
     session.world.all_reduce(stats.sums)
     session.scaler.unscale_(optimizer)
-    for parameter, is_learned in session.partly_frozen:
-        if parameter.grad is not None:
-            parameter.grad.mul_(is_learned)
+    for name, is_learned in session.partly_frozen.items():
+        gradient = session.model.get_parameter(name).grad
+        if gradient is not None:
+            gradient.mul_(is_learned)
     norm = full_tensor(torch.nn.utils.clip_grad_norm_(session.parameters, session.settings.clip_norm or math.inf))
     stats.norm.copy_(norm)
     for group in optimizer.param_groups:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
@@ -80,8 +80,8 @@ class Session:
     """The compiled model, if it is compiled."""
     halves: Halves | None = None
     """Half-precision copies of the weights, if they are made once per update."""
-    partly_frozen: Sequence[tuple[nn.Parameter, Tensor]] = ()
-    """Tables of which only new rows are learned, each with a mask (V, 1) that is 1 there."""
+    partly_frozen: Tensors = field(default_factory=dict)
+    """For each table of which only new rows are learned, by its name, a mask (V, 1) that is 1 there."""
     copy: Model | None = None
     """A second model on rank 0, for validating the gathered weights of a sharded model, or the moving average."""
     ema: Ema | None = None

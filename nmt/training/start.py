@@ -186,7 +186,6 @@ def _make_session(
     runs = model if halves is None else halves.twin
     with world.failing_together():
         optimizer = make_optimizer(model, settings, info.precision, masks)
-    parameters = dict(model.named_parameters())
     return Session(
         run=inputs.plan.run,
         data=config.data,
@@ -211,7 +210,7 @@ def _make_session(
         threads=info.threads,
         forward=compiled(runs, cuts=settings.consistency == "simcut") if info.compiled else None,
         halves=halves,
-        partly_frozen=[(parameters[name], mask) for name, mask in masks.items()],
+        partly_frozen=masks,
         copy=inputs.copy,
         description=_description(config, inputs.plan.run),
     )

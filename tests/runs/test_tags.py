@@ -351,7 +351,8 @@ def test_model_grows_by_new_tags(run: Path, text: Path, tmp_path: Path, capsys: 
     assert grown.tokenizers.tags == [*translator.tokenizers.tags, "a=b"]
     frozen = settings(text, {"a": "b"}, data={"valid": 20}, training={**training, "freeze": ["embeddings"]})
     session = start(frozen, tmp_path / "data", tmp_path / "frozen", resume=False)
-    [(table, is_learned)] = session.partly_frozen
+    [(name, is_learned)] = session.partly_frozen.items()
+    table = session.model.get_parameter(name)
     assert is_learned.flatten().nonzero().tolist() == [[len(table) - 1]], "the row of the tag"
 
 
