@@ -135,9 +135,8 @@ def attend_packed(query: Tensor, key: Tensor, value: Tensor, queries: Packed, ke
 
 def _attend_sentences(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
     """Compute `attend_packed` for one sentence after the other."""
-    sentences = [
-        x.transpose(0, 1).split(layout.bounds.diff().tolist(), dim=1)
-        for x, layout in ((query, queries), (key, keys), (value, keys))
-    ]
-    attended = [F.scaled_dot_product_attention(*sentence, is_causal=causal) for sentence in zip(*sentences, strict=True)]
+    parts = []
+    for x, layout in ((query, queries), (key, keys), (value, keys)):
+        parts.append(x.transpose(0, 1).split_with_sizes(layout.bounds.diff().tolist(), dim=1))
+    attended = [F.scaled_dot_product_attention(q, k, v, is_causal=causal) for q, k, v in zip(*parts, strict=True)]
     return torch.cat(attended, dim=1).transpose(0, 1)

@@ -65,7 +65,7 @@ from nmt.text.blocks import BlockEncoder
 from nmt.text.letters import count_forms, usual_forms, write
 from nmt.text.lines import bounded_list
 from nmt.text.pairing import Place, Sample
-from nmt.text.tokenizer import CONTROL, is_blank
+from nmt.text.tokenizer import CONTROL, is_blank, known_id
 from nmt.text.vocabularies import Labels, Tokenizers
 from nmt.text.words import beginning
 
@@ -202,7 +202,8 @@ class Build:
         directory.path.mkdir(exist_ok=True)
         for key, source in data.sources():
             try:
-                tokenizers.check_tags(source.tag_names)
+                for name in source.tag_names:
+                    known_id(name, dict.fromkeys(tokenizers.tags, 0), "tag")
             except DataError as error:
                 raise ConfigError(f"data.{key}.tags: {error}") from error
         tokenizers.save(directory.tokenizer)

@@ -321,7 +321,8 @@ def reused_tokenizers(
     if data.has_labels:
         return _of_text(path, tokenizers, data.src, tokenizer.joint), NewPieces()
     languages = data.all_languages
-    new_languages = [language for language in languages if not tokenizers.has_language(language)]
+    known = (tokenizers.imported and tokenizers.imported.languages) or tokenizers.languages
+    new_languages = [language for language in languages if language not in known]
     if unused := tokenizer.like.keys() - {*new_languages}:
         raise DataError(f"tokenizer.like: {min(unused)} is not a language of the config that is new to {path}")
     is_multilingual = tokenizers.is_public and tokenizers.only_direction is None

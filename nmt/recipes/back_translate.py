@@ -93,7 +93,7 @@ def back_translate(request: BackTranslation) -> int:
     def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
         kept = ["" if rules.skip_reason(line) else line for line in lines]
         for best, *_ in translator.translate_window(kept, Options(request.search), first):
-            is_usable = best.finished and rules.may_be_source(best.text)
+            is_usable = best.finished and best.text.strip() not in rules.held_out_sources
             yield best.text if is_usable else ""
 
     def count(path: Path) -> dict[str, int]:
@@ -148,7 +148,7 @@ class LineRules:
         sources = [source.model_copy(update={"clean": None}) for source in data.train]
         data = data.model_copy(update={"clean": CleanConfig(), "train": sources})
         self._cleaner = Cleaner(data, train_key(0), HeldOut(frozenset(), frozenset()))
-        self._held_out_sources = {line.strip() for line in held_out_sources}
+        self.held_out_sources = {line.strip() for line in held_out_sources}
         self._held_out = {line.strip() for line in held_out}
         self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()
         """Checksum of the target lines of the development and test sets."""
@@ -163,10 +163,6 @@ class LineRules:
         if reason in (None, "copied"):  # "copied" if nothing else is wrong
             return None
         return f"not translated: {REASONS[reason]}"
-
-    def may_be_source(self, translation: str) -> bool:
-        """Return whether a translation is in no development or test set."""
-        return translation.strip() not in self._held_out_sources
 
 
 def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> dict[str, object]:

@@ -311,6 +311,7 @@ def _load_all(options: SweepOptions, axes: Sequence[Axis]) -> list[tuple[Values,
     loaded: list[tuple[Values, Config]] = []
     problems: dict[str, list[str]] = {}
     first_with: dict[str, str] = {}
+    keys = "|".join(re.escape(axis.key) for axis in axes)
     combinations = list(itertools.product(*(axis.values for axis in axes)))
     for combination in combinations:
         values = dict(zip([axis.key for axis in axes], combination, strict=True))
@@ -319,7 +320,8 @@ def _load_all(options: SweepOptions, axes: Sequence[Axis]) -> list[tuple[Values,
             config = load_config(options.config, options.overrides, [*map("=".join, values.items())])
         except ConfigError as error:
             for problem in error.problems:
-                problems.setdefault(_as_grid_problem(problem, axes), []).append(name)
+                problem = re.sub(rf"^--set (?=(?:{keys})[:.=])", "--grid ", problem)
+                problems.setdefault(problem, []).append(name)
             continue
         other = first_with.setdefault(config.model_dump_json(), name)
         if other != name:
@@ -332,12 +334,6 @@ def _load_all(options: SweepOptions, axes: Sequence[Axis]) -> list[tuple[Values,
     if problems:
         raise ConfigError(*[_message(problem, names, len(combinations)) for problem, names in problems.items()])
     return loaded
-
-
-def _as_grid_problem(problem: str, axes: Sequence[Axis]) -> str:
-    """Return `problem` with --grid instead of --set if it concerns a value of the grid."""
-    keys = "|".join(re.escape(axis.key) for axis in axes)
-    return re.sub(rf"^--set (?=(?:{keys})[:.=])", "--grid ", problem)
 
 
 def _message(problem: str, names: Sequence[str], n: int) -> str:

@@ -167,15 +167,10 @@ def _results(data: DataConfig, scores: Sequence[ScoreRecord]) -> list[dict[str, 
     results: list[dict[str, object]] = []
     for (split, direction), newest in by_text.items():
         task = {"type": "translation", "name": f"Translation {direction}"}
-        dataset = {"type": _dataset(data, split), "name": split}
+        source = data.test.get(split)
+        dataset = {"type": source.hub if isinstance(source, HubSource) else split, "name": split}
         results.append({"task": task, "dataset": dataset, "metrics": [*newest.values()]})
     return results
-
-
-def _dataset(data: DataConfig, split: str) -> str:
-    """Return the Hub repository of a test set, or else its name."""
-    source = data.test.get(split)
-    return source.hub if isinstance(source, HubSource) else split
 
 
 def _facts(card: Card) -> Iterator[str]:

@@ -21,11 +21,6 @@ _NAME = re.compile(r"(?!.*(?:--|\.\.|\.git$))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_](?:
 _ADDRESS = re.compile(r"hf:/{1,2}([^@]*)(?:@(.+))?")  # pathlib reduces two slashes to one
 
 
-def is_address(name: str) -> bool:
-    """Return whether a name is the address of a model on the Hub, hf://owner/name."""
-    return name.startswith("hf:/")
-
-
 def parse_address(address: str) -> tuple[str, str | None]:
     """Return the repository and revision of hf://owner/name or hf://owner/name@revision. Raises ConfigError."""
     match = _ADDRESS.fullmatch(address)
@@ -58,7 +53,7 @@ def local_model(model: Path | str) -> Path:
     Raises ConfigError for an invalid address, HubError if there is no such model, or the Hub cannot be reached and
     the model is not in the cache.
     """
-    return download(str(model)) if is_address(str(model)) else Path(model)
+    return download(str(model)) if str(model).startswith("hf:/") else Path(model)
 
 
 def download(address: str) -> Path:

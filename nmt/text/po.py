@@ -131,7 +131,8 @@ def po_messages(name: str, lines: Iterable[str]) -> Iterator[Message]:
     message = Message()
     number = 0
     for number, line in enumerate(map(str.strip, lines), start=1):
-        if message.is_complete and not _goes_on(line):
+        continues = line.removeprefix("#~").lstrip().startswith(('"', "msgstr["))
+        if message.is_complete and not continues:
             yield message
             message = Message()
         problem = _add(message, line, number - 1)
@@ -141,11 +142,6 @@ def po_messages(name: str, lines: Iterable[str]) -> Iterator[Message]:
         yield message
     elif message.parts:
         raise DataError(f"{name}: line {number}: the file ends inside a message; is it cut off?")
-
-
-def _goes_on(line: str) -> bool:
-    """Return whether a line continues the preceding message."""
-    return line.removeprefix("#~").lstrip().startswith(('"', "msgstr["))
 
 
 def _add(message: Message, line: str, place: int) -> str | None:

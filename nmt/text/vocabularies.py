@@ -18,7 +18,7 @@ from nmt.languages.directions import LABEL, TO, sides_of
 from nmt.layout import TokenizerDir
 from nmt.text.imported import ImportedTokenizer, ImportedVocabulary
 from nmt.text.profiles import Letters, Profiles
-from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, known_id, read_model
+from nmt.text.tokenizer import LosslessTokenizer, Tokenizer, read_model
 from nmt.text.words import beginning
 
 MOST_LABELS = 1000
@@ -188,11 +188,6 @@ class Tokenizers:
         """The names of all tags, in the order of their ids."""
         return max(([*tokenizer.tags] for tokenizer in self.by_language.values()), key=len, default=[])
 
-    def check_tags(self, names: Sequence[str]) -> None:
-        """Raise DataError for a tag that the vocabulary lacks."""
-        for name in names:
-            known_id(name, dict.fromkeys(self.tags, 0), "tag")
-
     def with_tags(self, names: Sequence[str]) -> Tokenizers:
         """Return tokenizers that also have the given tags, with the ids after all others."""
         if self.imported is not None and self.imported.languages:  # whose tags are there, before both sides
@@ -221,11 +216,6 @@ class Tokenizers:
         if self.imported is None or self.imported.languages:
             return None
         return self.imported.direction
-
-    def has_language(self, language: str) -> bool:
-        """Return whether the model of these tokenizers knows a language."""
-        names = self.languages if self.imported is None else (self.imported.languages or self.languages)
-        return language in names
 
     def check_directions(self, path: Path) -> None:
         """Raise DataError unless these tokenizers, of `path`, can serve several directions."""

@@ -82,7 +82,10 @@ class PairScorer:
         before = chain(contexts, repeat(()))
         while chunk := list(islice(stream, window)):
             given = [self._given(context) for context in islice(before, len(chunk))]
-            rows = [row for row, pair in enumerate(chunk) if not self._is_blank(*pair)]
+            rows = []
+            for row, (src, tgt) in enumerate(chunk):
+                if not (is_blank(tgt) or (self.src is not None and is_blank(src))):
+                    rows.append(row)
             src_ids: list[list[int]] = [[] for _ in rows]
             if self.src is not None:
                 tags = self.src.tag_ids(self.search.tags)
@@ -107,10 +110,6 @@ class PairScorer:
             for side, tokenizer in enumerate(tokenizers)
         )
         return src, tgt
-
-    def _is_blank(self, src: str, tgt: str) -> bool:
-        """Return whether a side that is read is blank."""
-        return is_blank(tgt) or (self.src is not None and is_blank(src))
 
     def _scored(
         self, src_ids: Sequence[int], tgt_ids: Sequence[int], values: Sequence[float], n_context: int

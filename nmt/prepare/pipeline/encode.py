@@ -562,7 +562,10 @@ def _read(slices: Sequence[_Slice], files: Sequence[tuple[Path, Path]]) -> tuple
     pieces = []
     lengths = [np.zeros(0, np.int64)]
     for (_, rows, _), (path, ends_path) in zip(slices, files, strict=True):
-        whole = np.load(path, mmap_mode="r") if path.suffix == ".npy" else _mapped_bytes(path)
+        if path.suffix == ".npy":
+            whole = np.load(path, mmap_mode="r")
+        else:
+            whole = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
         bounds = np.load(ends_path, mmap_mode="r")[max(0, rows.start - 1) : rows.stop].astype(np.int64)
         if not rows.start:
             bounds = np.insert(bounds, 0, 0)
@@ -577,10 +580,6 @@ def _reordered(content: _Ids, ends: Rows, order: Rows) -> Iterator[_Ids]:
     starts = ends - lengths
     for rows in np.array_split(order, max(1, len(order) // _BLOCK)):
         yield content[ranges(starts[rows], lengths[rows])]
-
-
-def _mapped_bytes(path: Path) -> npt.NDArray[np.uint8]:
-    return np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
 
 
 def write_array(path: Path, dtype: np.dtype[np.generic], n: int, blocks: Iterable[npt.NDArray[np.generic]]) -> None:
