@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.model.dropout import Dropout
-from nmt.model.masks import AttentionMask, Packed
+from nmt.model.masks import AttentionMask, Packed, Padded, attention_mask
 
 KeyValue = tuple[Tensor, Tensor]
 """Keys and values, (B, H, K, E) each."""
@@ -115,7 +115,7 @@ KERNEL_DEVICES = {"cuda"}
 def attend_packed(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
     """Attend from query (N, H, E) to key and value (K, H, E) within each packed sentence -> (N, H, E)."""
     if query.device.type not in KERNEL_DEVICES:
-        return _attend_sentences(query, key, value, queries, keys, causal)
+        return _attend_plainly(query, key, value, queries, keys, causal)
     # the operator that torch.nn.attention.varlen.varlen_attn calls; its wrappers in Python add a quarter to the host's
     # time
     attended, *_ = torch.ops.aten._flash_attention_forward(
@@ -133,10 +133,23 @@ def attend_packed(query: Tensor, key: Tensor, value: Tensor, queries: Packed, ke
     return cast(Tensor, attended)
 
 
-def _attend_sentences(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
-    """Compute `attend_packed` for one sentence after the other."""
-    parts = []
-    for x, layout in ((query, queries), (key, keys), (value, keys)):
-        parts.append(x.transpose(0, 1).split_with_sizes(layout.bounds.diff().tolist(), dim=1))
-    attended = [F.scaled_dot_product_attention(q, k, v, is_causal=causal) for q, k, v in zip(*parts, strict=True)]
-    return torch.cat(attended, dim=1).transpose(0, 1)
+def _attend_plainly(query: Tensor, key: Tensor, value: Tensor, queries: Packed, keys: Packed, causal: bool) -> Tensor:
+    """Compute `attend_packed` with the sentences unpacked into padded rows."""
+    of_queries, of_keys = (
+        Padded(torch.arange(x.max_len, device=query.device) < x.bounds.diff()[:, None]) for x in (queries, keys)
+    )
+    mask = attention_mask(of_queries, of_keys, causal)
+    attended = attend(_rows(query, queries), _rows(key, keys), _rows(value, keys), mask)
+    return attended.transpose(1, 2).flatten(0, 1)[_token_indices(queries)]
+
+
+def _rows(x: Tensor, layout: Packed) -> Tensor:
+    """Unpack tokens (N, H, E) into sentences (B, H, L, E), padded with zeros."""
+    n_sentences = layout.bounds.numel() - 1
+    rows = x.new_zeros(n_sentences * layout.max_len, *x.shape[1:]).index_copy(0, _token_indices(layout), x)
+    return rows.view(n_sentences, layout.max_len, *x.shape[1:]).transpose(1, 2)
+
+
+def _token_indices(layout: Packed) -> Tensor:
+    """Return the index (N,) of each packed token in flattened padded sentences (B * L)."""
+    return layout.numbers[0] * layout.max_len + layout.positions

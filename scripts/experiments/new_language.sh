@@ -93,23 +93,28 @@ sizes() {
   done
 }
 compare() { # files of translations, since the runs have different tokenizers
-  local direction src tgt run name out=data/new_language/translations
+  local direction src tgt run name options out=data/new_language/translations
   mkdir -p $out
   for direction in "${directions[@]}"; do
     src=${direction%-*} tgt=${direction#*-}
-    local groups=()
+    local groups=() single=("$out/letters-1.$direction")
     for run in $runs/*-[123] $runs/model; do
       name=$(basename "$run")
       [ -e "$run/selected.json" ] || continue
       case "$name,$direction" in alone-*,*de* | alone-*,*fr* | model,*ces*) continue ;; esac
       translated "$run" "$src" "$tgt" "$out/$name.$direction"
+      case $name in
+        letters-1 | letters-[23] | pieces-* | scratch-[123]) ;;
+        *) single+=("$out/$name.$direction") ;;
+      esac
     done
-    for name in $(cd $out && ls | sed -n "s/\(-[123]\)\?\.$direction$//p" | sort -u); do
-      groups+=("$name=$(printf '%s\n' "$out/$name"{,-[123]}".$direction" | xargs ls 2> /dev/null | paste -sd,)")
+    for name in letters pieces scratch; do
+      groups+=("$name=$out/$name-1.$direction,$out/$name-2.$direction,$out/$name-3.$direction")
     done
+    options=(--ref "$text/test.${tgt/ces_Latn/cs}" --metrics bleu,chrf --format markdown)
     echo "$direction"
-    nmt compare --group "${groups[@]}" --baseline letters --ref "$text/test.${tgt/ces_Latn/cs}" --metrics bleu,chrf \
-      --format markdown
+    nmt compare --group "${groups[@]}" --baseline letters "${options[@]}"
+    nmt compare --hyp "${single[@]}" "${options[@]}"
   done
 }
 translated() { # RUN SOURCE TARGET FILE
