@@ -11,6 +11,7 @@ Legend: N target tokens, D width, V vocabulary; p and q are the next-token proba
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,6 +72,11 @@ class LossSums:
     def loss_per_token(self) -> float:
         """The mean loss per token in nats, including label smoothing."""
         return float(self.loss.detach()) / max(self.n_tokens, 1)
+
+    @property
+    def perplexity(self) -> float:
+        """The exponential of the mean negative log-likelihood, without label smoothing."""
+        return math.exp(min(float(self.nll) / max(self.n_tokens, 1), 700.0))
 
     @property
     def accuracy(self) -> float:

@@ -173,7 +173,7 @@ class SplitValidator(Validator):
         if n := sums.n_classified:
             scores = {"pair_loss": float(sums.class_nll) / n, "pair_accuracy": float(sums.n_class_correct) / n}
         nll = float(sums.nll) / sums.n_tokens
-        return Validation(sums.loss_per_token, nll, math.exp(min(nll, 700.0)), sums.accuracy, scores)
+        return Validation(sums.loss_per_token, nll, sums.perplexity, sums.accuracy, scores)
 
     @torch.inference_mode()
     def _loss(self, model: Model, poll: Callable[[], None]) -> LossSums:
