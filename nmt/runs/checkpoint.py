@@ -65,7 +65,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
         header["__metadata__"] = metadata
     for name in names:
         start = end
-        end += by_name[name].nbytes
+        end = end + by_name[name].nbytes
         dtype = _NAMES[by_name[name].dtype]
         header[name] = {"dtype": dtype, "shape": list(by_name[name].shape), "data_offsets": [start, end]}
     text = json.dumps(header).encode()
@@ -144,9 +144,8 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Sequence[str]) ->
     """Return the tensors of the state of an optimizer by name, `PARAMETER/KEY`. `names` are parameter names in the
     order of its groups."""
     tensors = {}
-    for name, parameter in zip(names, _parameters(optimizer), strict=True):
-        # not by state_dict, whose first call takes more than a second to import PyTorch's compiler
-        for key, value in optimizer.state.get(parameter, {}).items():
+    for name, values in zip(names, _state(optimizer), strict=True):
+        for key, value in values.items():
             tensors[f"{name}/{key}"] = torch.as_tensor(value)
     return tensors
 
@@ -165,8 +164,12 @@ def check_optimizer(
         raise CheckpointError(f"{where}: the state of the optimizer lacks {lacking} parameters")
 
 
-def restore_optimizer(optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor]) -> None:
-    """Load tensors saved by `optimizer_tensors`, which `check_optimizer` has checked, into an optimizer."""
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, names: Sequence[str], tensors: Mapping[str, Tensor], where: str
+) -> None:
+    """Load tensors saved by `optimizer_tensors` into an optimizer. Raises CheckpointError, and changes nothing, if they
+    do not fit."""
+    check_optimizer(optimizer, names, tensors, where)
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         parameter, _, key = name.rpartition("/")
@@ -174,8 +177,13 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, names: Sequence[str], te
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
+def _state(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
+    """Return the state of each parameter, in the order of the optimizer's groups."""
+    # not by state_dict, whose first call takes more than a second to import PyTorch's compiler
+    return [optimizer.state.get(parameter, {}) for parameter in _parameters(optimizer)]
+
+
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """Return the parameters in the order of the optimizer's groups."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 

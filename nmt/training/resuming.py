@@ -48,7 +48,7 @@ def restore(session: Session) -> None:
         dict(_broadcast(session, tensors, names)) for tensors, names in zip(read, shapes, strict=True)
     )
     assign(session.model, weights, where)
-    restore_optimizer(session.optimizer, session.optimizer_names, moments)
+    restore_optimizer(session.optimizer, session.optimizer_names, moments, where)
     if session.ema is not None:
         session.ema.tensors = {name: ema[name].to(session.device) for name in session.ema.tensors}
     if state.scaler:
