@@ -47,4 +47,4 @@ def test_all_scores_of_watched_set_are_of_its_first_lines(
     first = Pairs(lines_of(split, "aa"), lines_of(split, "bb")).batch(np.arange(3))
     expected = cross_entropy(session.model.eval(), first, label_smoothing=0.0)
     assert len(found.translations) == 3 < split.n
-    assert found.nll == pytest.approx(float(expected.nll) / expected.n_tokens, rel=1e-5)
+    assert found.perplexity == pytest.approx(expected.perplexity, rel=1e-5)
