@@ -221,13 +221,12 @@ def model_card(run: Path) -> str:
 
 def _card(saved: Saved, info: ExportInfo, scores: Sequence[ScoreRecord]) -> Card:
     run = RunDir(saved.path)
-    sizes = saved.tokenizers.sizes
     return Card(
         run=run,
         config=without_places(saved.config),
         info=info,
         n_parameters=sum(tensor.numel() for tensor in saved.weights.tensors.values()),
-        n_pieces=[sizes[language] for language in saved.config.data.sides],
+        n_pieces=[saved.tokenizers.sizes[language] for language in saved.config.data.sides],
         borrowed_tags=borrowed_tags(saved.tokenizers),
         is_selected=saved.weights.identity == read_selected(run).identity,
         scores=scores,
@@ -270,29 +269,24 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     n_positions = max(2 * MAX_PIECES_FACTOR * config.data.max_pieces + 64, OTHERS_READ)
     if config.model.positions == "learned":
         n_positions = config.model.max_positions
-    facts = {
-        "kind": kind,
-        "nmt": __version__,
-        "direction": config.data.direction,
-        "step": weights.step,
-        "weights": weights.kind,
-        "reason": weights.reason,
-        "tokenizer": saved.tokenizers.fingerprint,
-        "tensors": weights_fingerprint(weights.tensors),
-        "precision": saved.info.precision,
-        "device_name": saved.info.device_name,
-        "float32_library": saved.info.float32_library,
-        "public": saved.info.public,
-    }
-    if config.data.has_language_tags:
-        facts["has_tag"] = True
-    if kind == "transformers" and to:
-        facts["tag"] = f">>{to}<<"
-    if kind == "ctranslate2":
-        facts["quantization"] = quantization
-    if kind != "folder":
-        facts["positions"] = n_positions
-    return ExportInfo.model_validate(facts)
+    return ExportInfo(
+        kind=kind,
+        nmt=__version__,
+        direction=config.data.direction,
+        has_tag=config.data.has_language_tags,
+        tag=f">>{to}<<" if kind == "transformers" and to else None,
+        step=weights.step,
+        weights=weights.kind,
+        reason=weights.reason,
+        tokenizer=saved.tokenizers.fingerprint,
+        tensors=weights_fingerprint(weights.tensors),
+        precision=saved.info.precision,
+        device_name=saved.info.device_name,
+        public=saved.info.public,
+        float32_library=saved.info.float32_library,
+        quantization=quantization if kind == "ctranslate2" else None,
+        positions=None if kind == "folder" else n_positions,
+    )
 
 
 def _check_lines(request: ExportOptions, translator: Translator) -> list[str]:
