@@ -169,6 +169,11 @@ class Progress:
             yield item
             self.add()
 
+    def describe(self, task: str) -> None:
+        """Change the description of the task."""
+        if self._bar is not None:
+            self._bar.set_description_str(task, refresh=False)
+
     def say(self, text: str) -> None:
         """Show `text` in place of the bar, for a task that reports no progress."""
         if self._bar is not None:

@@ -92,8 +92,12 @@ class Interrupted(Exception):  # noqa: N818  (not an error)
 class Stop:
     """A request to stop the process, by a signal or the end of a time limit, or a training run at an update."""
 
-    def __init__(self, after_minutes: float | None = None, at_step: int | None = None) -> None:
+    def __init__(
+        self, after_minutes: float | None = None, at_step: int | None = None, work: str = "this update"
+    ) -> None:
+        """`work`: what is finished before the process stops, for the message."""
         self.signal: str | None = None
+        self._work = work
         self.at_step = at_step
         self._minutes = after_minutes
         self._started = time.monotonic()
@@ -122,7 +126,7 @@ class Stop:
         self.signal = signal.Signals(number).name
         if os.environ.get("RANK", "0") == "0":
             with suppress(OSError):  # not print, which this handler may have interrupted
-                line = f"nmt: {self.signal}: stopping after this update; press Ctrl-C again to exit at once\n"
+                line = f"nmt: {self.signal}: stopping after {self._work}; press Ctrl-C again to exit at once\n"
                 # on a terminal, below the progress bar and ^C
                 os.write(sys.stderr.fileno(), b"\n" * sys.stderr.isatty() + line.encode())
 

@@ -124,6 +124,8 @@ OPTION_GROUPS = {
     "Documents": "--output-dir --bilingual --reviewed --as-text",
     "Metrics": "--lowercase --tokenize --comet --comet-command --segment-scores --lower-is-better",
     "Model": "--checkpoint --weights --precision",
+    "Language model": "--teacher-url --teacher-model --terms --prompt --lines-per-request --candidates --scorer "
+    "--request --parallel --price --max-tokens --max-cost --unchecked",
     "Engine": "--engine --int8 --workers --address --threads",
     "Access": "--keys --new-key --rate --origin --allow",
     "Limits": "--max-characters --max-items --max-bytes --max-file-bytes --queue --timeout --grace --cache",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import filterfalse
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,7 +21,6 @@ from nmt.cli.options import (
     PenaltyOption,
     PrecisionOption,
     RecipeOutput,
-    ReverseOption,
     RunsOption,
     SearchOption,
     SetOption,
@@ -30,6 +30,7 @@ from nmt.cli.options import (
     option,
     runs,
 )
+from nmt.cli.teacher import chat_options, with_teacher
 from nmt.console import show
 from nmt.errors import ConfigError
 
@@ -279,12 +280,14 @@ def rerank(
 
 
 @app.command()
+@with_teacher()
 def distil(
+    output: RecipeOutput,
+    chat: dict[str, Any],
     teacher: Annotated[
         list[Path],
         option("--teacher", "Run that translates; repeat for an ensemble.", "RUN", autocompletion=runs),
-    ],
-    output: RecipeOutput,
+    ] = [],
     to: ToOption = None,
     from_: FromOption = None,
     student: Annotated[
@@ -308,7 +311,10 @@ def distil(
     nearest: Annotated[
         Literal["chrf", "bleu"], option("--nearest", "Sentence-level similarity metric for --n-best.")
     ] = "chrf",
-    with_originals: Annotated[bool, option("--with-originals", "Also train the student on the references.")] = False,
+    with_originals: Annotated[
+        bool,
+        option("--with-originals", "Also train on the references; with --mono, first on the corpora of the config."),
+    ] = False,
     beam: Annotated[
         int | None,
         option("--beam", "Beam size of the teacher.  [default: its config's]", "N", min=1),
@@ -318,7 +324,8 @@ def distil(
         str | None,
         option(
             "--config",
-            "Model, training and search settings of the student.  [default: the teacher's]",
+            "Model, training and search settings of the student; with --teacher-url, also its data.  [default: the "
+            "teacher's]",
             "FILE",
             autocompletion=configs,
         ),
@@ -344,59 +351,74 @@ def distil(
     --train, runs them: prepare, train and evaluate. A table then compares student and teacher: scores, size, and
     sentences per second, also in int8 if CTranslate2 is installed.
 
-    If interrupted, the same command continues with the current chunk of 4,096 lines. If interrupted while training, the
-    exit status is 75, and the same command resumes the training.
+    --teacher-url takes a language model as teacher, on any server with an API for chat completions
+    (docs/recipes.md#distil-a-language-model). The key is read from the environment variable OPENAI_API_KEY. The
+    direction, the text and the development and test sets are those of --config, the other settings those of --student
+    or --config. Answers are checked; a line without a good one is left blank and counted. --dry-run shows the cost.
+
+    If interrupted, the same command continues with the current chunk of 4,096 lines, and never asks a language model
+    again. If interrupted while asking or training, the exit status is 75.
 
     \b
     Examples:
+      nmt distil --teacher-url http://localhost:8000/v1 --teacher-model gemma-3-27b-it --config mine.yaml
+        --mono text.de --terms "Gemma Terms of Use" --student small --output data/gemma --dry-run
       nmt distil --teacher runs/opus --student tiny --mono text.de --output data/tiny --train
       nmt distil --teacher runs/big-de-en --output data/distilled/small --set model.decoder_layers=2
       nmt distil --teacher runs/a --teacher runs/b --n-best 5 --with-originals --output data/distilled/ab --train
       nmt distil --teacher runs/big-de-en --beam 8 --config small.yaml --output data/distilled/small
     """
+    from nmt.chat.teacher import ChatTeacher
     from nmt.cli.defaults import search_settings
     from nmt.config.load import load_config
     from nmt.layout import DataDir
-    from nmt.recipes.directory import run_config
+    from nmt.recipes.directory import is_of_text
     from nmt.recipes.distil import Distillation
     from nmt.recipes.distil import distil as run_recipe
+    from nmt.recipes.teachers import RunTeacher, Teacher, run_config
     from nmt.runs.model import ModelRef
 
-    model = ModelRef(tuple(teacher), to=to, source=from_)
     test = None if test_src is None or test_ref is None else (test_src, test_ref)
-    changes = [f"search.{setting}" for setting in search]
-    student_config = config
-    if student:
-        student_config = f"student-{student}.yaml"
+    student_config = f"student-{student}.yaml" if student else None
+    options = chat_options(chat)
+    translating: Teacher
+    if options is None:
+        model = ModelRef(tuple(teacher), to=to, source=from_)
+        student_config = student_config or config
+        data_config = run_config(model)
+        changes = [f"search.{setting}" for setting in search]
+        translating = RunTeacher(model, search_settings(data_config, beam, None, changes), n_best)
+    else:
+        data_config = load_config(str(config or student_config), [*filter(is_of_text, overrides)])
+        overrides = [*filterfalse(is_of_text, overrides)]
+        translating = ChatTeacher.of(options, data_config.data, data_config.data.direction)
     request = Distillation(
-        teacher=model,
+        teacher=translating,
+        config=data_config,
         output=output,
-        search=search_settings(run_config(model), beam, None, changes),
         data=data,
-        n_best=n_best,
         nearest=nearest,
         with_originals=with_originals,
         mono=mono,
         test=test,
         student=student_config,
-        own_tokenizer=student is not None,
+        own_tokenizer=student is not None or options is not None,
         overrides=overrides,
         run_commands=train,
     )
     status = run_recipe(request)
-    if train and not status:
+    if train and not (status or chat["dry_run"]):
         from nmt.recipes.distil import compared
 
         following = load_config(output / "config.yaml")
         prepared = DataDir(following.data.directory)
-        for line in compared(model, following.run_directory, prepared, request.search):
-            show(line)
+        show(*compared(request, following.run_directory, prepared))
     raise typer.Exit(status)
 
 
 @app.command("back-translate")
+@with_teacher()
 def back_translate(
-    reverse: ReverseOption,
     mono: Annotated[
         Path,
         option(
@@ -406,6 +428,10 @@ def back_translate(
         ),
     ],
     output: RecipeOutput,
+    chat: dict[str, Any],
+    reverse: Annotated[
+        Path | None, option("--reverse", "Run that translates from target to source.", "RUN", autocompletion=runs)
+    ] = None,
     to: ToOption = None,
     from_: FromOption = None,
     how_: Annotated[Literal["sample", "beam", "greedy"], option("--how", "How to search for translations.")] = "sample",
@@ -447,6 +473,8 @@ def back_translate(
     (config.yaml). Prints the commands that follow and, with --train, runs them: prepare (with the reverse run's
     tokenizer, unless that was imported), train and evaluate.
 
+    With --teacher-url, a language model translates, in the direction opposite to that of --config; see nmt distil.
+
     If interrupted, the same command continues with the current chunk of 4,096 lines. If interrupted while training, the
     exit status is 75, and the same command resumes the training.
 
@@ -456,19 +484,32 @@ def back_translate(
       nmt back-translate --reverse runs/mine-en-de --mono news.en --config mine.yaml --output data/back/news
       nmt back-translate --reverse runs/mine-en-de --mono news.en --how greedy --upsample 2 --output data/back/n --train
     """
+    from nmt.chat.teacher import ChatTeacher
     from nmt.cli.defaults import search_settings
+    from nmt.config.load import load_config
     from nmt.recipes.back_translate import SEARCHES, BackTranslation
     from nmt.recipes.back_translate import back_translate as run_recipe
-    from nmt.recipes.directory import run_config
+    from nmt.recipes.directory import is_of_text
+    from nmt.recipes.teachers import RunTeacher, Teacher, run_config
     from nmt.runs.model import ModelRef
 
-    model = ModelRef((reverse,), to=to, source=from_)
-    changes = [*SEARCHES[how_], *(f"search.{setting}" for setting in search)]
+    options = chat_options(chat)
+    reverse_config = None
+    translating: Teacher
+    if options is not None:
+        forward = load_config(str(config), [*filter(is_of_text, overrides)]).data
+        translating = ChatTeacher.of(options, forward, f"{forward.tgt}-{forward.src}")
+    else:
+        assert reverse is not None, "refused"
+        model = ModelRef((reverse,), to=to, source=from_)
+        reverse_config = run_config(model)
+        changes = [*SEARCHES[how_], *(f"search.{setting}" for setting in search)]
+        translating = RunTeacher(model, search_settings(reverse_config, None, None, changes))
     request = BackTranslation(
-        reverse=model,
+        reverse=translating,
+        reverse_config=reverse_config,
         mono=mono,
         output=output,
-        search=search_settings(run_config(model), None, None, changes),
         config=config,
         overrides=overrides,
         upsample=upsample,

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -36,6 +36,7 @@ from nmt.cli.options import (
     runs,
 )
 from nmt.cli.refusals import refuse
+from nmt.cli.teacher import chat_options, with_teacher
 from nmt.config import Config
 from nmt.config.load import Override
 from nmt.console import say
@@ -53,8 +54,10 @@ OutputOption = Annotated[str, option("--output", "File to write, - for standard 
 
 
 @app.command()
+@with_teacher("glossary", "tm", "terms")
 def translate(
     context: typer.Context,
+    chat: dict[str, Any],
     words: Annotated[
         list[str],
         typer.Argument(metavar="TEXT", help="A sentence; or a file, whose translation is written beside it."),
@@ -240,6 +243,11 @@ def translate(
         refuse(context, "documents")
     elif not as_text:
         refuse_document(source)
+    if (model_asked := chat_options(chat)) is not None:
+        from nmt.recipes.ask import translate_by_chat
+
+        translate_by_chat(model_asked, f"{from_}-{to}", source, output or "-", text)
+        return
     from nmt.cli.defaults import resolve_models, search_settings, searching
     from nmt.languages.directions import ANY
     from nmt.model.device import visible_gpus

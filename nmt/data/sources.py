@@ -150,6 +150,27 @@ class Hub(Section):
         return paths
 
 
+class TeacherRecord(Section):
+    """What translated a side of a corpus. Recipes write it, and it appears in model cards."""
+
+    model: str
+    """The language model, as its server names it; several names if they changed."""
+    host: str
+    """The host of the server."""
+    prompt: str
+    """The template of the prompts."""
+    temperature: float | None = None
+    """null: the server's default."""
+    date: str
+    """The date (UTC) of the requests, or the first and the last one."""
+    lines: int
+    """Number of translations."""
+    tokens: int
+    """Number of tokens read and written."""
+    terms: str
+    """The provider's terms for what is trained on the translations."""
+
+
 class Source(Section):
     """Settings that all sources have."""
 
@@ -227,6 +248,8 @@ class TrainSource(Source):
     to: str | None = None
     """The only target language for which the corpus is used, of several directions; null: all. `nmt back-translate`
     sets it, so that no machine translation is a target."""
+    teacher: TeacherRecord | None = None
+    """The language model that has translated a side; `nmt distil` and `nmt back-translate` write it."""
     clean: CorpusClean | None = None
     """Cleaning steps that differ from `data.clean`."""
     valid: int | None = Field(None, ge=1, le=100_000)

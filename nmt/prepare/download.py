@@ -16,8 +16,10 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from email.message import Message
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
@@ -41,6 +43,7 @@ JSON_BYTES = 1 << 24
 """Maximum size of a JSON response."""
 _PROGRESS = 1 << 20  # bytes after which earlier failures no longer count
 _BLOCK = 1 << 18
+_ERROR_BYTES = 1 << 16
 
 _T = TypeVar("_T")
 _D = TypeVar("_D", bound=Document)
@@ -49,12 +52,16 @@ _D = TypeVar("_D", bound=Document)
 class Failure(Exception):  # noqa: N818  (becomes an error when no further try is made)
     """The failure of a request, with the reason as its message."""
 
-    def __init__(self, reason: str, may_pass: bool, wait: float = 0.0, status: int | None = None) -> None:
-        """`may_pass`: whether a retry may succeed, after the `wait` seconds that the server requests."""
+    def __init__(
+        self, reason: str, may_pass: bool, wait: float = 0.0, status: int | None = None, body: bytes = b""
+    ) -> None:
+        """`may_pass`: whether a retry may succeed, after the `wait` seconds that the server requests; body: what the
+        server says about the failure."""
         super().__init__(reason)
         self.may_pass = may_pass
         self.wait = wait
         self.status = status
+        self.body = body
 
 
 class Download(NamedTuple):
@@ -94,22 +101,24 @@ def check_url(url: str) -> str:
 
 
 @contextmanager
-def answer(url: str, headers: Mapping[str, str] | None = None) -> Iterator[HTTPResponse]:
-    """Request a URL and yield the response. Errors of the request, and of reading the response in the block, are raised
-    as Failure.
+def answer(
+    url: str, headers: Mapping[str, str] | None = None, data: bytes | None = None, timeout: float = TIMEOUT
+) -> Iterator[HTTPResponse]:
+    """Request a URL, or post `data` to it, and yield the response. Errors of the request, and of reading the response
+    in the block, are raised as Failure. `timeout`: seconds without data.
     """
-    request = Request(url, headers={"User-Agent": "nmt", **(headers or {})})
+    request = Request(url, data, {"User-Agent": "nmt", **(headers or {})})
     try:
-        with build_opener(_Redirects).open(request, timeout=TIMEOUT) as response:
+        with build_opener(_Redirects).open(request, timeout=timeout) as response:
             yield response
     except HTTPError as error:
-        error.close()
-        retry_after = error.headers.get("Retry-After", "")
-        wait = float(retry_after) if retry_after.isdecimal() else 0.0
+        body = b""
+        with error, suppress(OSError, HTTPException):
+            body = error.read(_ERROR_BYTES)
+        wait = _wait(error.headers.get("Retry-After", ""))
         may_pass = (error.code >= 500 or error.code in (408, 416, 429)) and wait <= LONGEST_PAUSE
-        raise Failure(
-            f"the server responded with {error.code} {error_text(error.reason)}", may_pass, wait, error.code
-        ) from None
+        reason = f"the server responded with {error.code} {error_text(error.reason)}"
+        raise Failure(reason, may_pass, wait, error.code, body) from None
     except (OSError, HTTPException, ValueError) as error:
         cause = error.reason if isinstance(error, URLError) else error
         passing = (ConnectionError, IncompleteRead, TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -117,22 +126,37 @@ def answer(url: str, headers: Mapping[str, str] | None = None) -> Iterator[HTTPR
         raise Failure(f"no response: {error_text(cause)}", may_pass) from error
 
 
+def _wait(retry_after: str) -> float:
+    """Return the seconds that a header Retry-After, a number or a date, asks to wait; 0 if it asks nothing."""
+    if retry_after.isdecimal():
+        return float(retry_after)
+    with suppress(ValueError, TypeError):  # not a date, or one without a time zone
+        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
+    return 0.0
+
+
 class _Redirects(HTTPRedirectHandler):
-    """A handler that follows redirects only to http and https, and never from https to http."""
+    """A handler that follows redirects only to http and https, never from https to http, and not with posted data,
+    which may be private, as may the headers."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> Request | None:
-        if urlsplit(newurl).scheme not in ("https", req.type):
+        if req.data is not None or urlsplit(newurl).scheme not in ("https", req.type):
             return None
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
 
 
-def retried(url: str, attempt: Callable[[], _T], received: Callable[[], int] = int) -> _T:
+def retried(
+    url: str,
+    attempt: Callable[[], _T],
+    received: Callable[[], int] = int,
+    sleep: Callable[[float], object] | None = None,
+) -> _T:
     """Call `attempt` and return its result; after a failure that may be temporary, pause and retry.
 
-    `received` returns the number of bytes received so far: after a further megabyte, the pauses begin anew.
-    Raises DataError.
+    `received` returns the number of bytes received so far: after a further megabyte, the pauses begin anew. `sleep`
+    waits for some seconds, by default `time.sleep`. Raises DataError, whose cause is the Failure.
     """
     n_failures = 0
     before = received()
@@ -149,7 +173,7 @@ def retried(url: str, attempt: Callable[[], _T], received: Callable[[], int] = i
             pause = max(PAUSES[n_failures], failure.wait)
             n_failures += 1
             say(f"{url}: {failure}; retrying in {pause:g} s")
-            time.sleep(pause)
+            (sleep or time.sleep)(pause)
 
 
 def fetch_json(url: str) -> object:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from nmt.chat.dry_run import is_dry_run
 from nmt.config import Config
 from nmt.config.load import Override, changed_config, load_config
-from nmt.console import say
+from nmt.console import Progress, say
 from nmt.data.settings import DataConfig
 from nmt.data.sources import AnyTrainSource, TrainFiles, train_key
 from nmt.errors import ConfigError
@@ -24,20 +25,14 @@ from nmt.prepare.sources import open_source
 from nmt.recipes.directory import (
     RecipeDir,
     count_lines,
-    data_directory,
     follow,
-    license_of,
+    is_of_text,
     next_config,
     rooted,
-    run_config,
-    translation_settings,
 )
-from nmt.runs.model import ModelRef
-from nmt.search.settings import SearchConfig
+from nmt.recipes.teachers import OpenTeacher, Teacher
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
-from nmt.translate.loading import Translator
-from nmt.translate.types import Options, check_search
 
 UNFINISHED = "left blank: no finished translation outside the development and test sets (nmt prepare drops them)"
 SEARCHES: dict[str, list[Override]] = {
@@ -52,13 +47,13 @@ SEARCHES: dict[str, list[Override]] = {
 class BackTranslation:
     """The options of `nmt back-translate`."""
 
-    reverse: ModelRef
-    """A run that translates from target to source."""
+    reverse: Teacher
+    """What translates from target to source."""
+    reverse_config: Config | None
+    """The configuration of the reverse run, if it is one."""
     mono: Path
     """Text in the target language, one sentence per line."""
     output: Path
-    search: SearchConfig
-    """Search settings of the reverse run."""
     config: str | None
     """Config of the authentic corpora; by default the reverse run's, in the opposite direction."""
     overrides: Sequence[str]
@@ -75,33 +70,27 @@ def back_translate(request: BackTranslation) -> int:
     Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError, HubError or
     CheckpointError before anything is written.
     """
-    run = request.reverse.path
-    reverse = run_config(request.reverse)
-    of_text = list[str]()
-    overrides = list[str]()
-    for override in request.overrides:
-        if override.startswith(("data.root=", "data.direction=")):
-            of_text.append(override)
-        else:
-            overrides.append(override)  # the config of the text has the others
-    original, config = _forward(run, reverse, request.config, of_text)
+    run = None if request.reverse_config is None else Path(request.reverse.name)
+    of_text = [override for override in request.overrides if is_of_text(override)]
+    overrides = [override for override in request.overrides if not is_of_text(override)]
+    original, config = _forward(request, of_text)
     rules = LineRules(config.data, *_held_out(config.data))
     n_lines = count_lines(request.mono)
-    check_search(request.search, 1)
+    if is_dry_run(request.reverse, ("" if rules.skip_reason(line) else line for line in read_lines(request.mono))):
+        return 0
     recipe = RecipeDir(request.output, _settings(request, config.data, rules), request.reverse)
 
-    def translate(translator: Translator, lines: Sequence[str], first: int) -> Iterator[str]:
+    def translate(teacher: OpenTeacher, lines: Sequence[str], first: int, progress: Progress) -> Iterator[str]:
         kept = ["" if rules.skip_reason(line) else line for line in lines]
-        for best, *_ in translator.translate_window(kept, Options(request.search), first):
-            is_usable = best.finished and best.text.strip() not in rules.held_out_sources
-            yield best.text if is_usable else ""
+        for texts in teacher.translations(kept, first, progress):
+            yield next((text for text in texts if text.strip() not in rules.held_out_sources), "")
 
-    def count(path: Path) -> dict[str, int]:
+    def count(teacher: OpenTeacher, path: Path) -> dict[str, int]:
         counts = {"lines": 0, "pairs": 0}
         for translation, line in read_aligned(path, request.mono):
             kind = rules.skip_reason(line)
             if kind is None:
-                kind = "pairs" if translation.strip() else UNFINISHED
+                kind = "pairs" if translation.strip() else teacher.reason(line) or UNFINISHED
             counts["lines"] += 1
             counts[kind] = counts.get(kind, 0) + 1
         return counts
@@ -113,7 +102,7 @@ def back_translate(request: BackTranslation) -> int:
         files=files,
         name=f"{request.mono.name}, back-translated",
         to=tgt,
-        license=license_of([run]),
+        license=request.reverse.license,
         # half of the examples; the authentic corpora have weights whose scale is the user's
         weight=math.fsum(source.weight or 0 for source in config.data.train) or None,
     )
@@ -123,8 +112,8 @@ def back_translate(request: BackTranslation) -> int:
     if (weight := following.data.train[-1].weight) is not None:
         say(f"{synthetic.label}: data.train.{len(corpora) - 1}.weight is {weight:g}, which --set can change")
     counts = recipe.write(name, read_lines(request.mono), n_lines, translate, count)
-    tokenizer_from: Path | None = run
-    if RunDir(run).tokenizer.imported.exists():  # it serves only the other direction
+    tokenizer_from = run
+    if run is not None and RunDir(run).tokenizer.imported.exists():  # it serves only the other direction
         start = following.training.init_from
         tokenizer_from = Path(start) if isinstance(start, str) else None
     return follow(recipe, counts, following, tokenizer_from, run_commands=request.run_commands)
@@ -171,21 +160,25 @@ def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> d
         "text": checksum(request.mono),
         "max_chars": data.max_chars,
         "dev_and_test_lines": rules.held_out,
-        **translation_settings(request.reverse, request.search),
     }
 
 
-def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[str]) -> tuple[Config, Config]:
-    """Return the config of the authentic corpora, in the direction opposite to `reverse`; as it is, and `rooted`.
+def _forward(request: BackTranslation, overrides: Sequence[str]) -> tuple[Config, Config]:
+    """Return the config of the authentic corpora, in the direction opposite to the reverse run's; as it is, and
+    `rooted`.
 
-    overrides: changes to the config `name`, or to the run's. Raises ConfigError or DataError.
+    overrides: changes to the config of the request, or to the run's. Raises ConfigError or DataError.
     """
-    direction = f"{reverse.data.tgt}-{reverse.data.src}"
+    run = request.reverse.name
+    name = request.config
+    reverse = request.reverse_config
+    direction = "" if reverse is None else f"{reverse.data.tgt}-{reverse.data.src}"
     if name:
         config = load_config(name, overrides)
     else:
+        assert reverse is not None, "a language model needs --config"
         config = changed_config(reverse, [f"data.direction={direction}", *overrides])
-    if config.data.direction != direction:
+    if reverse is not None and config.data.direction != direction:
         raise ConfigError(
             f"{name or '--set'}: data.direction is {config.data.direction}, but --reverse {run} translates "
             f"{reverse.data.direction}; set data.direction to {direction}"
@@ -195,7 +188,9 @@ def _forward(run: Path, reverse: Config, name: str | None, overrides: Sequence[s
             f"{name or run}: data.train.N.repeat differs between the corpora, but the development set was split "
             "off the prepared text, a single corpus; use the same repeat for all, or set data.valid to files"
         )
-    directory = DataDir(config.data.directory if name else data_directory(run, reverse.data, "the text with --config"))
+    directory = DataDir(config.data.directory)
+    if reverse is not None and not name:
+        directory = DataDir(request.reverse.data_directory(reverse.data, "the text with --config"))
     result = rooted(config, directory.path)
     if config.data.drawn and (line := unlike(directory, config)):
         say(f"warning: {line}")

@@ -10,16 +10,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from nmt.config import Config
 from nmt.config.load import dump_config, load_saved_config, overridden
 from nmt.config.messages import TreeDifference, differences
 from nmt.console import Progress, say, show
-from nmt.data.manifest import folder_of, read_manifest
+from nmt.data.manifest import read_manifest
 from nmt.data.settings import DataConfig
 from nmt.data.sources import (
     AnySource,
@@ -33,35 +34,20 @@ from nmt.data.sources import (
     joint_license,
     score_of,
 )
-from nmt.errors import CheckpointError, ConfigError, DataError, StoppedError
-from nmt.files.write import Lock, lock_holder, replace_file
+from nmt.errors import DataError, StoppedError
+from nmt.files.write import Lock, replace_file
 from nmt.layout import DataDir, File, RunDir
 from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.prepare.sources import text_folder
 from nmt.process import SIGNALS, handling
-from nmt.runs.info import check_is_run, read_info
-from nmt.search.settings import SearchConfig
+from nmt.recipes.teachers import OpenTeacher, Teacher
 from nmt.tasks.perform import TEXT, Json, Task, join, run_all
 from nmt.tasks.processes import InProcess
 from nmt.text.lines import read_lines
 from nmt.training.settings import Stage
 
-if TYPE_CHECKING:  # these import torch, which `nmt bidirectional` does not need
-    from nmt.runs.model import AnyModel, ModelRef
-    from nmt.translate.loading import Translator
-
 AnyOf = TypeVar("AnyOf", bound=Source)
 CleanOf = TypeVar("CleanOf", bound=CleanConfig)
-
-
-def license_of(runs: Sequence[Path]) -> str | None:
-    """Return the licences of the public models from which runs were imported or adapted; None if there are none."""
-    licenses = []
-    for run in runs:
-        public = read_info(RunDir(run)).public
-        if public is not None and public.license:
-            licenses.append(public.license)
-    return ", ".join(dict.fromkeys(licenses)) or None
 
 
 def count_lines(mono: Path) -> int:
@@ -75,19 +61,29 @@ def count_lines(mono: Path) -> int:
     return n_lines
 
 
+def is_of_text(override: str) -> bool:
+    """Return whether a change to a config is one of the text that is translated, not only of what is learned."""
+    return override.startswith(("data.root=", "data.direction="))
+
+
 def follow(
     directory: RecipeDir, counts: dict[str, int], config: Config, tokenizer_from: Path | None, *, run_commands: bool
 ) -> int:
-    """Write config.yaml, print the counts and the commands to run next, and run these if `run_commands` is true.
+    """Write config.yaml with the record of the teacher, print the counts and the commands to run next, and run these if
+    `run_commands` is true.
 
     tokenizer_from: the run whose tokenizer the next run has; None: it trains its own.
 
     Return the exit status of the first command that fails, else 0.
     """
-    replace_file(directory.config, dump_config(config))
+    n_translations = counts.get("translations", counts.get("pairs", 0))
+    *others, translated = config.data.train
+    record = directory.teacher.record(directory.path, n_translations)
+    data = config.data.model_copy(update={"train": [*others, translated.model_copy(update={"teacher": record})]})
+    replace_file(directory.config, dump_config(config.model_copy(update={"data": data})))
     for name, n in counts.items():
         show(f"{n:>12,}  {name}")
-    if not any(counts.get(name) for name in ("translations", "pairs")):
+    if not n_translations:
         say(f"warning: {directory.path} has no translation that can be used")
     path = str(directory.config)
     run = str(config.run_directory)
@@ -157,48 +153,6 @@ def wait_for(command: Sequence[str]) -> int:
     with handling(SIGNALS, forward):
         status = child.wait()
     return status if status >= 0 else 128 - status
-
-
-def run_config(model: AnyModel) -> Config:
-    """Load the configuration with which a run translates, without the settings that say how it was initialized.
-
-    The next training does not inherit training.init_from, start_share and freeze, and what needs several directions.
-    Raises CheckpointError if there is no run, or if it is still training, ConfigError if it has learned something else.
-    """
-    from nmt.runs.model import ModelRef
-
-    model = ModelRef.of(model)
-    run = model.path
-    check_is_run(run)
-    if lock_holder(RunDir(run).lock) is not None:
-        raise CheckpointError(
-            f"{run}: is still training; wait for its end, because a recipe translates all text with the same weights"
-        )
-    config = load_saved_config(RunDir(run).config)
-    if not config.training.facts.translates:
-        raise ConfigError(f"{run}: trained for {config.training.facts.name}, so it cannot translate")
-    if config.data.has_language_tags or model.to is not None or model.source is not None:
-        config = config.choose_languages(model.to, model.source)
-    changes: dict[str, object] = {"init_from": None, "freeze": [], "start_share": 0.0}
-    if config.training.consistency == "crossconst":
-        changes["consistency"] = "none"  # it needs several directions
-    training = config.training.model_copy(update=changes)
-    train = [source.model_copy(update={"to": None}) for source in config.data.train]
-    data = config.data.without_language_tags().model_copy(update={"train": train})
-    return config.model_copy(update={"training": training, "data": data})
-
-
-def data_directory(run: Path, data: DataConfig, otherwise: str) -> Path:
-    """Return the data directory that a run was trained on, as a relative path if it is in the working directory.
-
-    data: the settings with the direction, if there are several. Raises DataError if the run was imported; `otherwise`
-    names what to give instead.
-    """
-    recorded = read_info(RunDir(run)).data_dir
-    if not recorded:
-        raise DataError(f"{run}: was imported and has no data directory; give {otherwise}")
-    path = folder_of(DataDir(Path(recorded)), "-".join(data.pair)).path
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def rooted(config: Config, prepared: Path | None = None) -> Config:
@@ -329,8 +283,8 @@ def _can_mix(stages: Sequence[Stage], train: Sequence[AnyTrainSource]) -> bool:
 CHUNK = 4096  # lines; the translator's window, so that the same lines always share their batches
 
 Row = TypeVar("Row")
-TranslateRows: TypeAlias = "Callable[[Translator, Sequence[Row], int], Iterable[str]]"
-"""A function that translates rows. Its last argument is the number of the first one."""
+TranslateRows: TypeAlias = Callable[[OpenTeacher, Sequence[Row], int, Progress], Iterable[str]]
+"""A function that translates rows, given the number of the first one, and counts them."""
 
 
 @dataclass(frozen=True)
@@ -340,6 +294,7 @@ class RecipeDir:
     settings.json    inputs and settings; the recipe does not continue with different ones
     lock             locked while a process works here
     chunks/          translations of CHUNK lines each, until all are finished
+    answers.db, …    the answers of a language model; see `nmt.chat.teacher`
     PART.LANG        the translations, one line per source line; blank if there is no finished translation
     report.json      counts; written last
     config.yaml      configuration of the next run
@@ -348,9 +303,8 @@ class RecipeDir:
 
     path: Path
     settings: Mapping[str, object]
-    """JSON values that determine the result; see `translation_settings`."""
-    model: ModelRef
-    """The runs that translate."""
+    """JSON values that determine the result, besides those of the teacher."""
+    teacher: Teacher
 
     config = File("config.yaml")
     prepared = File("prepared")
@@ -363,13 +317,12 @@ class RecipeDir:
         rows: Iterable[Row],
         n_rows: int,
         translate: TranslateRows[Row],
-        count: Callable[[Path], dict[str, int]],
+        count: Callable[[OpenTeacher, Path], dict[str, int]],
     ) -> dict[str, int]:
         """Write the file `name` with a line for each row, or resume writing it, and return the counts of the report.
 
-        `translate(translator, rows, first)` returns the lines of a chunk whose first row has the index `first`; `count`
-        returns the counts of the finished file. Does nothing if the report exists. Raises DataError if the directory
-        contains other files or was started with other settings.
+        `count` returns the counts of the finished file. Does nothing if the report exists. Raises DataError if the
+        directory contains other files or was started with other settings.
         """
         self._check_output_directory()
         self.path.mkdir(parents=True, exist_ok=True)
@@ -377,12 +330,18 @@ class RecipeDir:
             if self._report.is_file():
                 say(f"{self.path / name}: all {n_rows:,} lines are already translated; nothing to do")
                 return dict(json.loads(self._report.read_text(encoding="utf-8")))
-            if not (self.path / name).is_file():
-                self._translate(name, rows, n_rows, translate)
-            shutil.rmtree(self.path / "chunks", ignore_errors=True)
-            counts = count(self.path / name)
+            replace_file(self._settings, json.dumps(self._all_settings, indent=1) + "\n")
+            with self.teacher.opened(self.path, n_rows) as teacher:
+                if not (self.path / name).is_file():
+                    self._translate(teacher, name, rows, n_rows, translate)
+                shutil.rmtree(self.path / "chunks", ignore_errors=True)
+                counts = count(teacher, self.path / name)
             replace_file(self._report, json.dumps(counts, indent=1) + "\n")
             return counts
+
+    @cached_property
+    def _all_settings(self) -> dict[str, object]:
+        return {**self.settings, **self.teacher.settings}
 
     def _check_output_directory(self) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -390,9 +349,9 @@ class RecipeDir:
         if self._settings.is_file():
             before = json.loads(self._settings.read_text(encoding="utf-8"))
             changes = []
-            for key in {**before, **self.settings}:
+            for key in {**before, **self._all_settings}:
                 old = before.get(key)
-                new = self.settings.get(key)
+                new = self._all_settings.get(key)
                 if old != new:
                     changes.append(f"{key} was {old}, is {new}")
             if changes:
@@ -407,48 +366,26 @@ class RecipeDir:
 
     def _translate(
         self,
+        teacher: OpenTeacher,
         name: str,
         rows: Iterable[Row],
         n_rows: int,
         translate: TranslateRows[Row],
     ) -> None:
         """Translate the missing chunks, and join all chunks."""
-        from nmt.translate.loading import Translator
-
-        translator = Translator.load(self.model)
-        replace_file(self._settings, json.dumps(self.settings, indent=1) + "\n")
         remaining = iter(rows)
         n_read = 0
 
         def translate_chunk(folder: Path, arguments: Json) -> Json:
             nonlocal n_read
             first = int(str(arguments["first"]))
+            progress.add(first - n_read)  # in chunks that were finished before
             chunk = list(islice(remaining, first - n_read, first - n_read + CHUNK))
             n_read = first + len(chunk)
-            (folder / TEXT).write_bytes("".join(f"{line}\n" for line in translate(translator, chunk, first)).encode())
+            lines = translate(teacher, chunk, first, progress)
+            (folder / TEXT).write_bytes("".join(f"{line}\n" for line in lines).encode())
             return {"rows": len(chunk)}
 
         tasks = [Task(f"chunks/{first:012d}", translate_chunk, {"first": first}) for first in range(0, n_rows, CHUNK)]
         with Progress("translating", n_rows) as progress:
-            join(run_all(InProcess(), self.path, tasks, lambda _: progress.add(CHUNK)), self.path / name)
-
-
-def translation_settings(model: ModelRef, search: SearchConfig) -> dict[str, object]:
-    """Return the runs, their selected weights, the languages asked for and the search settings as JSON values.
-
-    The selected weights change if a run is trained further, or anew.
-    """
-    settings: dict[str, object] = {"runs": [*map(str, model.paths)], "weights": [*map(_identity, model.paths)]}
-    for name, language in (("to", model.to), ("from", model.source)):
-        if language is not None:
-            settings[name] = language
-    return settings | {f"search.{key}": value for key, value in search.model_dump(mode="json").items()}
-
-
-def _identity(run: Path) -> list[object]:
-    """Return the step, kind and checksum of the selected weights."""
-    from nmt.model.weights import weights_fingerprint
-    from nmt.runs.model import open_saved
-
-    selected = open_saved(run).weights
-    return [selected.step, selected.kind, weights_fingerprint(selected.tensors)]
+            join(run_all(InProcess(), self.path, tasks), self.path / name)

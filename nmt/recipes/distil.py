@@ -9,35 +9,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from nmt.chat.dry_run import is_dry_run
 from nmt.config import Config
 from nmt.config.load import load_config
-from nmt.console import aligned, say
+from nmt.console import Progress, aligned, say
 from nmt.data.corpus import Corpus
 from nmt.data.settings import DataConfig
-from nmt.data.sources import FilesSource, TrainFiles, joint_license
+from nmt.data.sources import AnyTrainSource, FilesSource, TrainFiles, joint_license
 from nmt.errors import CheckpointError, ConfigError, DataError
-from nmt.evaluate.metrics import corpus_score, default_tokenizer, few_four_grams
+from nmt.evaluate.compare import compare
+from nmt.evaluate.compare.screen import number, spanned, verdicts
+from nmt.evaluate.compare.systems import Group, System, TextToTranslate
+from nmt.evaluate.metrics import corpus_score, default_tokenizer, few_four_grams, metric_name
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.recipes.directory import (
     RecipeDir,
     count_lines,
-    data_directory,
     follow,
-    license_of,
     next_config,
     rooted,
     rooted_clean,
-    run_config,
-    translation_settings,
 )
+from nmt.recipes.teachers import OpenTeacher, RunTeacher, Teacher
 from nmt.runs.model import ModelRef, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.share.export import engine_for
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
+from nmt.training.settings import Stage
 from nmt.translate.loading import Translator
-from nmt.translate.types import Options, check_search
 
 DistilMetric = Literal["chrf", "bleu"]
 EQUAL = "of these equal to the reference"
@@ -49,16 +50,16 @@ BLANK_LINES = "blank lines"
 class Distillation:
     """The options of `nmt distil`."""
 
-    teacher: ModelRef
+    teacher: Teacher
+    config: Config
+    """The direction and the data settings; also the student's other settings, without `student`."""
     output: Path
-    search: SearchConfig
-    """Search settings of the teacher."""
     data: Path | None = None
     """Data directory to translate; by default the teacher's."""
-    n_best: int = 1
     nearest: DistilMetric = "chrf"
-    """Sentence score by which one of `n_best` translations is chosen."""
+    """Sentence score by which one of several translations is chosen."""
     with_originals: bool = False
+    """Whether the student also learns the references or, before text in `mono`, the corpora of `config`."""
     mono: Path | None = None
     """Text in the source language to translate instead of a data directory."""
     test: tuple[Path, Path] | None = None
@@ -101,17 +102,22 @@ def distil(request: Distillation) -> int:
     Return the exit status of the first following command that fails, else 0. Raises ConfigError, DataError or
     CheckpointError before anything is written.
     """
-    teacher = run_config(request.teacher)
-    student = load_config(request.student) if request.student else teacher
-    text = _monolingual(request, teacher) if request.mono else _parallel(request, teacher, student)
-    check_search(request.search, request.n_best)
+    config = request.config
+    student = load_config(request.student) if request.student else config
+    text = _monolingual(request) if request.mono else _parallel(request, student)
+    if is_dry_run(request.teacher, (line for line, _ in text.rows())):
+        return 0
     recipe = RecipeDir(request.output, _settings(request, text.version), request.teacher)
-    src, tgt = teacher.data.sides
+    src, tgt = config.data.sides
     name = f"distilled.{tgt}"
     files = {src: str(text.src), tgt: str(recipe.path / name)}
-    licenses = dict.fromkeys(filter(None, (text.license, license_of(request.teacher.paths))))
-    corpora = [TrainFiles(files=files, name="distilled", license=", ".join(licenses) or None)]
-    if request.with_originals:
+    licenses = dict.fromkeys(filter(None, (text.license, request.teacher.license)))
+    corpora: list[AnyTrainSource] = [TrainFiles(files=files, name="distilled", license=", ".join(licenses) or None)]
+    stages = student.training.stages
+    if request.with_originals and request.mono:
+        corpora = [*text.data.train, *corpora]
+        stages = stages or _in_two_stages(student, corpora)
+    elif request.with_originals:
         originals = {src: str(text.src), tgt: str(text.tgt)}
         corpora.insert(0, TrainFiles(files=originals, name="originals", license=text.license))
     # every pair is translated once, so the mixture of the teacher's corpora is gone
@@ -119,57 +125,71 @@ def distil(request: Distillation) -> int:
     watch = [name for name in student.training.watch if name in data.test]
     changes: dict[str, object] = {
         "data": data,
-        "training": student.training.model_copy(update={"watch": watch}),
+        "training": student.training.model_copy(update={"watch": watch, "stages": stages}),
         "search": student.search.model_copy(update={"tags": None}),
     }
     if not request.own_tokenizer:
-        changes["tokenizer"] = teacher.tokenizer
+        changes["tokenizer"] = config.tokenizer
     run_dir = f"runs/distilled-{recipe.path.name}-{{direction}}"
-    original = student.model_copy(update={"data": teacher.data})
-    config = next_config(student.model_copy(update=changes), original, recipe, corpora, run_dir, request.overrides)
+    original = student.model_copy(update={"data": config.data})
+    following = next_config(student.model_copy(update=changes), original, recipe, corpora, run_dir, request.overrides)
 
-    def translate(translator: Translator, rows: Sequence[tuple[str, str]], first: int) -> Iterator[str]:
+    def translate(
+        teacher: OpenTeacher, rows: Sequence[tuple[str, str]], first: int, progress: Progress
+    ) -> Iterator[str]:
         lines = [line for line, _ in rows]
-        n_best_lists = translator.translate_window(lines, Options(request.search, request.n_best), first)
-        for (_, reference), n_best in zip(rows, n_best_lists, strict=True):
-            texts = [best.text for best in n_best if best.finished and best.text.strip() not in text.held_out]
-            yield nearest(texts, reference, request.nearest, tgt)
+        for (_, reference), texts in zip(rows, teacher.translations(lines, first, progress), strict=True):
+            usable = [text for text in texts if text.strip() not in held_out]
+            yield nearest(usable, reference, request.nearest, tgt)
 
-    counts = recipe.write(name, text.rows(), text.n, translate, lambda path: _count(path, text))
-    if counts[UNFINISHED] > counts["translations"]:
+    held_out = text.held_out
+    counts = recipe.write(name, text.rows(), text.n, translate, lambda teacher, path: _count(teacher, path, text))
+    if counts.get(UNFINISHED, 0) > counts["translations"]:
         say("warning: most lines have no finished translation; the teacher may need more training")
-    tokenizer_from = None if request.own_tokenizer else request.teacher.path
-    return follow(recipe, counts, config, tokenizer_from, run_commands=request.run_commands)
+    tokenizer_from = None if request.own_tokenizer else Path(request.teacher.name)
+    return follow(recipe, counts, following, tokenizer_from, run_commands=request.run_commands)
 
 
-def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
-    """Return the training text of the teacher's data directory. Raises ConfigError or DataError."""
-    if request.data is None and any(source.repeat > 1 for source in teacher.data.train):
+def _in_two_stages(student: Config, corpora: Sequence[AnyTrainSource]) -> list[Stage]:
+    """Return a stage with the corpora of the student's configuration, for half of the training, and one with the
+    translations. Raises ConfigError if its length in updates is not known."""
+    training = student.training
+    if training.max_minutes is not None:
         raise ConfigError(
-            f"{request.teacher.path}: trained with data.train.N.repeat above 1, but the student would learn each pair "
+            "--with-originals with --mono: trains on the corpora of the config first, then on the translations, so its "
+            "length in updates must be known: give --set training.max_minutes=null and --set training.max_steps=N, or "
+            "--set training.stages"
+        )
+    originals = {source.label: float(source.weight or 1.0) for source in corpora[:-1]}
+    return [Stage(weights=originals, steps=training.max_steps // 2), Stage(weights={corpora[-1].label: 1.0})]
+
+
+def _parallel(request: Distillation, student: Config) -> _Text:
+    """Return the training text of the teacher's data directory. Raises ConfigError or DataError."""
+    data = request.config.data
+    if request.data is None and any(source.repeat > 1 for source in data.train):
+        raise ConfigError(
+            f"{request.teacher.name}: trained with data.train.N.repeat above 1, but the student would learn each pair "
             "once; prepare the text without repeat, and give its data directory with --data"
         )
-    data = DataDir(
-        request.data or data_directory(request.teacher.path, teacher.data, "one with --data, or text with --mono")
-    )
-    corpus = Corpus.open(data)
-    src, tgt = teacher.data.sides
+    prepared = DataDir(request.data or request.teacher.data_directory(data, "one with --data, or text with --mono"))
+    corpus = Corpus.open(prepared)
+    src, tgt = data.sides
     if set(corpus.languages) != {src, tgt}:
         raise DataError(
-            f"{data.path}: contains {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}"
+            f"{prepared.path}: contains {' and '.join(corpus.languages)}, but the teacher translates {src}-{tgt}"
         )
-    teacher_data = teacher.data
-    text_license = joint_license(teacher.data.train)
+    text_license = joint_license(data.train)
     if request.data is not None:  # its licences are unknown
         text_license = None
-        teacher_data = teacher_data.model_copy(update={"train": teacher_data.without("license").train})
-    teacher_data = teacher_data.without("tags")  # the student's text has none
-    student_data = rooted(student.model_copy(update={"data": teacher_data}), data.path).data
+        data = data.model_copy(update={"train": data.without("license").train})
+    data = data.without("tags")  # the student's text has none
+    student_data = rooted(student.model_copy(update={"data": data}), prepared.path).data
     n_lines = corpus.in_one_file("train").n
-    held_out = _split_off_lines(teacher.data, data)
+    held_out = _split_off_lines(data, prepared)
     return _Text(
-        data.text("train", src),
-        data.text("train", tgt),
+        prepared.text("train", src),
+        prepared.text("train", tgt),
         n_lines,
         corpus.fingerprint,
         student_data,
@@ -178,27 +198,35 @@ def _parallel(request: Distillation, teacher: Config, student: Config) -> _Text:
     )
 
 
-def _monolingual(request: Distillation, teacher: Config) -> _Text:
-    """Return the text of --mono. Raises DataError."""
+def _monolingual(request: Distillation) -> _Text:
+    """Return the text of --mono. Raises ConfigError or DataError."""
     assert request.mono is not None
     n_lines = count_lines(request.mono)
-    src, tgt = teacher.data.sides
+    config = request.config
+    data = config.data
+    src, tgt = data.sides
     test = {}
     if request.test is not None:
         list(read_aligned(*request.test))  # errors before hours of translation
         test["test"] = FilesSource(files=dict(zip((src, tgt), map(str, request.test), strict=True)))
-    placeholder = TrainFiles(files={src: str(request.mono), tgt: str(request.mono)})
-    changes: dict[str, object] = {
-        "root": ".",
-        "train": [placeholder],
-        "valid": min(1000, max(1, n_lines // 20)),
-        "test": test,
-        "mono": {},
-        "clean": rooted_clean(teacher.data.clean, teacher.data.root),
-    }
-    return _Text(
-        request.mono, None, n_lines, checksum(request.mono), teacher.data.model_copy(update=changes), set(), None
-    )
+    held_out = set[str]()
+    keeps_sets = not (isinstance(request.teacher, RunTeacher) or data.drawn)
+    if request.with_originals or keeps_sets:
+        directory = request.data or request.teacher.data_directory(data, "its data directory with --data")
+        student_data = rooted(config, directory).data
+        held_out = _split_off_lines(data, DataDir(directory))
+        data = student_data.model_copy(update={"test": {**student_data.test, **test}})
+    else:
+        changes: dict[str, object] = {
+            "root": ".",
+            "train": [TrainFiles(files={src: str(request.mono), tgt: str(request.mono)})],
+            "valid": min(1000, max(1, n_lines // 20)),
+            "test": test,
+            "mono": {},
+            "clean": rooted_clean(data.clean, data.root),
+        }
+        data = data.model_copy(update=changes)
+    return _Text(request.mono, None, n_lines, checksum(request.mono), data, held_out, None)
 
 
 def nearest(texts: Sequence[str], reference: str, metric: DistilMetric, language: str) -> str:
@@ -218,12 +246,13 @@ def nearest(texts: Sequence[str], reference: str, metric: DistilMetric, language
 
 
 def _settings(request: Distillation, version: str) -> dict[str, object]:
+    teacher = request.teacher
+    n_best = teacher.n_best if isinstance(teacher, RunTeacher) else 1
     return {
         "recipe": "distil",
         "text": version,
-        "n_best": request.n_best,
-        "nearest": request.nearest if request.n_best > 1 else None,
-        **translation_settings(request.teacher, request.search),
+        "n_best": n_best,
+        "nearest": request.nearest if n_best > 1 else None,
     }
 
 
@@ -235,7 +264,7 @@ def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
     return held_out
 
 
-def _count(translations: Path, text: _Text) -> dict[str, int]:
+def _count(teacher: OpenTeacher, translations: Path, text: _Text) -> dict[str, int]:
     is_mono = text.tgt is None
     counts = dict.fromkeys(["lines", "translations", BLANK_LINES if is_mono else EQUAL, UNFINISHED], 0)
     for translation, (line, reference) in zip(read_lines(translations), text.rows(), strict=True):
@@ -245,7 +274,8 @@ def _count(translations: Path, text: _Text) -> dict[str, int]:
         elif is_mono and is_blank(line):
             counts[BLANK_LINES] += 1
         else:
-            counts[UNFINISHED] += 1
+            reason = teacher.reason(line) or UNFINISHED
+            counts[reason] = counts.get(reason, 0) + 1
         if not is_mono and translation == reference:
             counts[EQUAL] += 1
     return counts
@@ -255,47 +285,76 @@ TIMED = 300
 """Number of lines whose translation is timed, three times after a first time."""
 
 
-def compared(teacher: ModelRef, student: Path, data: DataDir, search: SearchConfig) -> Iterator[str]:
-    """Yield the lines of a table that compares a student with its teacher on a test set of the student's data.
+def compared(request: Distillation, student: Path, data: DataDir) -> Iterator[str]:
+    """Yield the lines of a table that compares a student with its teacher on a test set of the student's data, with
+    the differences and their significance.
 
-    Without a test set, it is the development set, whose references are translations by the teacher. Both are also
-    measured as CTranslate2 models in int8, if that package is installed. search: the settings of the teacher.
+    Without a test set, it is the development set, whose references are translations by the teacher. Runs are also
+    measured as CTranslate2 models in int8, if that package is installed.
     """
     corpus = Corpus.open(data)
     split = corpus.split([*corpus.tests, "valid"][0])
+    src, tgt = request.config.data.sides
+    lines = split.text(src)
+    references = split.text(tgt)
     where = f"test set, {split.n:,} lines"
     if not corpus.tests:
         where = f"{split.n:,} held-out lines, as the teacher translates them"
+    translations: dict[str, list[str]] = {}
+    facts: dict[str, tuple[str, str, str]] = {}
+    systems = [*_systems("student", ModelRef((student,)), None)]
+    teacher = request.teacher
+    if isinstance(teacher, RunTeacher):
+        systems = [*_systems("teacher", teacher.model, teacher.search), *systems]
+    elif corpus.tests:
+        with teacher.opened(request.output, len(lines)) as asking, Progress("translating", len(lines)) as progress:
+            translations["teacher"] = [next(iter(texts), "") for texts in asking.translations(lines, 0, progress)]
+        facts["teacher"] = "", "", ""
+    for label, system, search, n_parameters, n_bytes in systems:
+        translations[label] = [best.text for best, *_ in system.translate_lines(lines, search)]
+        speed = _speed(system, lines[:TIMED], search)
+        facts[label] = f"{n_parameters / 1e6:.1f}", f"{n_bytes / 1e6:.1f}", f"{speed:.1f}"
     rows = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]]
     signatures = set()
-    for name, model in (("teacher", teacher), ("student", ModelRef((student,)))):
-        n_parameters = 0
-        for path in model.paths:
-            n_parameters += sum(tensor.numel() for tensor in open_saved(path).weights.tensors.values())
-        translator = Translator.load(model.undirected).towards(model.to, model.source)
-        if name == "student":
-            search = translator.config.search
-        systems = [(name, translator, 4 * n_parameters)]
-        try:
-            engine = engine_for(model.undirected, int8=True).towards(model.to, model.source)
-            engine.check(search, 1)
-            assert engine.origin is not None, "loaded from a directory"
-            systems.append((f"{name}, int8", engine, (engine.origin.run / "model.bin").stat().st_size))
-        except (CheckpointError, ConfigError) as error:  # such as a model that differs too much, as on some old CPUs
-            say(f"{name}: without int8: {error}")
-        for label, system, n_bytes in systems:
-            src, tgt = system.config.data.sides
-            lines = split.text(src)
-            references = split.text(tgt)
-            texts = [best.text for best, *_ in system.translate_lines(lines, search)]
-            scores = [corpus_score(metric, texts, references, tgt) for metric in ("bleu", "chrf")]
-            signatures |= {score.signature for score in scores}
-            sizes = f"{n_parameters / 1e6:.1f}", f"{n_bytes / 1e6:.1f}"
-            speed = _speed(system, lines[:TIMED], search)
-            rows.append([label, *(f"{score.value:.2f}" for score in scores), *sizes, f"{speed:.1f}"])
+    for label, texts in translations.items():
+        scores = [corpus_score(metric, texts, references, tgt) for metric in ("bleu", "chrf")]
+        signatures |= {score.signature for score in scores}
+        rows.append([label, *(f"{score.value:.2f}" for score in scores), *facts[label]])
     yield f"on the {where}; {', '.join(sorted(signatures))}"
     yield from aligned(rows, range(1, 6))
+    if "teacher" in translations:
+        groups = [Group(label, (System(label, translations[label]),)) for label in ("teacher", "student")]
+        text = TextToTranslate(split.name, references, languages=(src, tgt))
+        comparison = compare(text, groups, metrics=("bleu", "chrf"))
+        for result in comparison.results:
+            difference = result.entries[1].difference
+            assert difference is not None
+            value = number(result.metric, difference.value, signed=True)
+            interval = spanned(result.metric, difference.interval, signed=True)
+            yield f"student - teacher: {metric_name(result.metric.name)} {value}, 95 % {interval}, p {difference.p:.4f}"
+        yield from verdicts(comparison)
     yield from filter(None, [few_four_grams(references, tgt)])
+
+
+def _systems(
+    name: str, model: ModelRef, search: SearchConfig | None
+) -> Iterator[tuple[str, Translator, SearchConfig, int, int]]:
+    """Yield a model, and the model in int8 if that is possible, with label, search settings, and the numbers of its
+    parameters and bytes. search: by default the model's."""
+    n_parameters = 0
+    for path in model.paths:
+        n_parameters += sum(tensor.numel() for tensor in open_saved(path).weights.tensors.values())
+    translator = Translator.load(model.undirected).towards(model.to, model.source)
+    search = search or translator.config.search
+    yield name, translator, search, n_parameters, 4 * n_parameters
+    try:
+        engine = engine_for(model.undirected, int8=True).towards(model.to, model.source)
+        engine.check(search, 1)
+    except (CheckpointError, ConfigError) as error:  # such as a model that differs too much, as on some old CPUs
+        say(f"{name}: without int8: {error}")
+        return
+    assert engine.origin is not None, "loaded from a directory"
+    yield f"{name}, int8", engine, search, n_parameters, (engine.origin.run / "model.bin").stat().st_size
 
 
 def _speed(translator: Translator, lines: Sequence[str], search: SearchConfig) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +84,11 @@ class SimilarTexts:
         return lengths - self._n_common(lengths) + 1
 
     def find(self, text: str, or_equal: bool = True) -> int | None:
-        """Return the row of the most similar text; None if no text is similar enough.
+        """Return the row of the most similar text; None if no text is similar enough; or_equal: see `nearest`."""
+        return next(iter(self.nearest(text, 1, or_equal)), None)
+
+    def nearest(self, text: str, n: int, or_equal: bool = True) -> list[int]:
+        """Return the rows of up to `n` texts that are similar enough, the most similar first.
 
         or_equal: whether texts with the same words count.
         """
@@ -98,17 +103,18 @@ class SimilarTexts:
         are_known = is_known[self._words[ranges(starts, lengths)]]
         n_common = np.add.reduceat(are_known, before, dtype=np.int64) if len(rows) else lengths
         bounds = n_common / np.maximum(longest, 1)
-        best = self.threshold - _ROUNDING
-        row = None
+        nearest: list[tuple[float, int]] = []
+        least = self.threshold - _ROUNDING
         for i in np.argsort(-bounds, kind="stable")[:MOST_COMPARED].tolist():
-            if bounds[i] <= best:
+            if bounds[i] <= least:
                 break
             distance = self._distance(words, self._words[starts[i] : starts[i] + lengths[i]].tolist())
             similarity = 1 - distance / int(longest[i])
-            if similarity > best and (or_equal or distance):
-                best = similarity
-                row = int(rows[i])
-        return row
+            if similarity > least and (or_equal or distance):
+                nearest = sorted([*nearest, (-similarity, int(rows[i]))], key=itemgetter(0))[:n]
+                if len(nearest) == n:
+                    least = -nearest[-1][0]
+        return [row for _, row in nearest]
 
     def _candidates(self, words: Sequence[int]) -> _Integers:
         """Return the rows of texts of a suitable length which share one of the rarest words."""

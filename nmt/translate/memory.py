@@ -112,10 +112,14 @@ class TranslationMemory:
 
     def similar(self, text: str) -> str:
         """Return the translation of the most similar segment; empty if none is similar enough, or without an index."""
+        return next((translation for _, translation in self.most_similar(text, 1)), "")
+
+    def most_similar(self, text: str, n: int) -> list[tuple[str, str]]:
+        """Return up to `n` segments that are similar enough, with their translations, the most similar first; none
+        without an index."""
         if self._similar is None:
-            return ""
-        row = self._similar.find(self._folded(text))
-        return "" if row is None else self._segment(int(self._places[row]))[1]
+            return []
+        return [self._segment(int(self._places[row])) for row in self._similar.nearest(self._folded(text), n)]
 
     def find(self, text: str) -> Match | None:
         """Return the translation of a text, if the memory has one.

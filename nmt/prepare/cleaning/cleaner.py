@@ -226,20 +226,25 @@ class LineCleaner:
         """
         report = self.report
         report.read += 1
-        text = line.strip()
-        for kind, repair in self._repairs:
-            repaired = repair(text).strip()
-            if repaired != text:
-                report.repair(kind, report.read, text, repaired)
-                text = repaired
-        reason = self._reason(text)
+        text = self.repaired(line.strip())
+        reason = self.reason(text)
         if reason is None:
             report.kept += 1
             return text
         report.drop(reason, report.read, text, "")
         return "" if reason == "blank" else None
 
-    def _reason(self, text: str) -> str | None:
+    def repaired(self, text: str) -> str:
+        """Apply all repairs to a stripped line, count them, and return the line."""
+        for kind, repair in self._repairs:
+            repaired = repair(text).strip()
+            if repaired != text:
+                self.report.repair(kind, self.report.read, text, repaired)
+                text = repaired
+        return text
+
+    def reason(self, text: str) -> str | None:
+        """Return the reason for dropping a stripped and repaired line, or None if the line is kept."""
         if is_blank(text):
             return "blank"
         if self._compared(text) in self._held_out:

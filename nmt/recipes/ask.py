@@ -1,0 +1,78 @@
+"""Translation of a file by a language model, which continues after an interruption as recipes do."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from nmt.chat.dry_run import is_dry_run
+from nmt.chat.teacher import ChatOptions, ChatTeacher
+from nmt.config.load import overridden
+from nmt.console import Progress, amount, say
+from nmt.files.read import fingerprint_of
+from nmt.files.write import open_output, refuse_overwriting
+from nmt.languages.directions import sides_of
+from nmt.recipes.directory import RecipeDir
+from nmt.recipes.teachers import OpenTeacher
+from nmt.translate.files import input_windows
+
+NAME = "translations"
+MAX_CHARS = 10_000
+"""Maximum length of a line."""
+
+
+def translate_by_chat(options: ChatOptions, direction: str, source: str, output: str, text: str | None) -> None:
+    """Translate lines; a line without a good translation is blank, counted, and listed in OUTPUT.rejected.tsv.
+
+    Answers are kept in OUTPUT.work until the output is complete; without an output file, they are not kept.
+
+    Args:
+        source: a file, or `-` for standard input.
+        output: the file to write, or `-` for standard output.
+        text: a sentence to translate instead of `source`.
+
+    Raises ConfigError, DataError, and StoppedError if the work was stopped.
+    """
+    refuse_overwriting([output], [source])
+    tree = {
+        "direction": direction,
+        "max_chars": MAX_CHARS,
+        "train": [{"files": dict.fromkeys(sides_of(direction), "-")}],
+    }
+    data = overridden({"data": tree}, "--from and --to", []).data
+    teacher = ChatTeacher.of(options, data, direction)
+    lines = [text] if text is not None else [line for window in input_windows(source) for line in window]
+    if is_dry_run(teacher, lines):
+        return
+
+    def translate(chat: OpenTeacher, rows: Sequence[str], first: int, progress: Progress) -> Iterator[str]:
+        return (next(iter(texts), "") for texts in chat.translations(rows, first, progress))
+
+    def count(chat: OpenTeacher, path: Path) -> dict[str, int]:
+        counts = Counter[str]()
+        for translation, line in zip(path.read_text(encoding="utf-8").split("\n"), lines, strict=False):
+            if line.strip() and not translation and (reason := chat.reason(line)):
+                counts[reason] += 1
+        return dict(counts)
+
+    with ExitStack() as opened:
+        work = Path(f"{output}.work")
+        if output == "-":
+            work = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        out = opened.enter_context(open_output(output))
+        version = fingerprint_of("\n".join(lines).encode())
+        recipe = RecipeDir(work, {"recipe": "translate", "text": version}, teacher)
+        counts = recipe.write(NAME, lines, len(lines), translate, count)
+        with (work / NAME).open("rb") as file:
+            shutil.copyfileobj(file, out)
+        for reason, n in sorted(counts.items()):
+            say(f"{amount(n, 'line')} blank: {reason}")
+        if output != "-":
+            if (work / "rejected.tsv").is_file():
+                shutil.move(work / "rejected.tsv", f"{output}.rejected.tsv")
+                say(f"{output}.rejected.tsv: lines without a good answer, with the reason and the last answer")
+            shutil.rmtree(work)
