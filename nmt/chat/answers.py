@@ -3,104 +3,77 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.errors import DataError
-
 UNPLACED = "unplaced"
-"""The end of an answer to several lines that could not be divided: the line is asked again, alone."""
+"""The end of an answer to several lines that could not be divided: each line is asked again, alone."""
 REFUSED = "refused"
 """The end of an answer that is an error of the server."""
+# the lock is not in shared memory, which network file systems lack; the recipe's lock admits only one process
+_SCHEMA = """
+PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+CREATE TABLE IF NOT EXISTS answers(line, number, text, end, model, read, written, date);
+CREATE INDEX IF NOT EXISTS by_line ON answers(line);
+"""
 
 
-class Content(NamedTuple):
+class Answer(NamedTuple):
     """What a model has written for a line."""
 
     text: str
     end: str
     """`finish_reason` of the protocol, `UNPLACED` or `REFUSED`."""
-
-
-class Usage(NamedTuple):
-    """The model as the server names it, and the number of tokens that it has read and written."""
-
-    model: str = ""
+    model: str | None = None
+    """The model as the server names it; None for all lines but the first of a request."""
     read: int = 0
+    """The number of tokens that the model has read for the request."""
     written: int = 0
-    is_estimated: bool = False
-    """Whether the server does not count tokens."""
 
 
 class Totals(NamedTuple):
     """Sums over all requests."""
 
-    models: str
+    models: str | None
     """The names of the models, separated by commas."""
-    dates: str
-    """The dates (UTC) of the first and the last request, or the only one."""
-    n_requests: int
+    first: str | None
+    """The date (UTC) of the first request."""
+    last: str | None
     read: int
     written: int
-    is_estimated: bool
+
+    def plus(self, answer: Answer) -> Totals:
+        """Return the sums with another answer."""
+        return self._replace(read=self.read + answer.read, written=self.written + answer.written)
 
 
 class Answers:
     """A file with the answers to lines, by line and number of the question (from 0)."""
 
     def __init__(self, path: Path | str) -> None:
-        """Open the file, or create it; `:memory:` keeps nothing. Raises DataError if it cannot be written or read."""
-        self._path = path
-        with self._errors():
-            self._file = sqlite3.connect(path)
-            # without shared memory, which network file systems lack; the recipe's lock admits one process
-            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._file.execute("PRAGMA journal_mode = WAL")
-            self._file.execute("PRAGMA synchronous = NORMAL")
-            self._file.execute(
-                "CREATE TABLE IF NOT EXISTS answers"
-                "(line TEXT, number INTEGER, text TEXT, end TEXT, PRIMARY KEY (line, number)) WITHOUT ROWID"
-            )
-            self._file.execute(
-                "CREATE TABLE IF NOT EXISTS requests"
-                "(model TEXT, read INTEGER, written INTEGER, is_estimated INTEGER, date TEXT)"
-            )
+        """Open the file, or create it; `:memory:` keeps nothing. This and all methods raise sqlite3.Error."""
+        self._file = sqlite3.connect(path)
+        self._file.executescript(_SCHEMA)
 
-    def keep(self, number: int, contents: dict[str, Content], usage: Usage | None) -> None:
-        """Keep the answers to the question of this number about lines, and what they have cost. Raises DataError."""
-        with self._errors(), self._file:
-            rows = [(line, number, *content) for line, content in contents.items()]
-            self._file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", rows)
-            if usage is not None:
-                today = datetime.now(UTC).date().isoformat()
-                self._file.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (*usage, today))
+    def keep(self, number: int, answers: dict[str, Answer]) -> None:
+        """Keep the answers to the question of this number about lines."""
+        today = datetime.now(UTC).date().isoformat()
+        rows = [(line, number, *answer, today) for line, answer in answers.items()]
+        with self._file:
+            self._file.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
-    def of(self, line: str) -> dict[int, Content]:
-        """Return the answers about a line, by number. Raises DataError."""
-        with self._errors():
-            rows = self._file.execute("SELECT number, text, end FROM answers WHERE line = ? ORDER BY number", (line,))
-            return {number: Content(text, end) for number, text, end in rows}
+    def of(self, line: str) -> dict[int, Answer]:
+        """Return the last answer about a line by number."""
+        query = "SELECT number, text, end FROM answers WHERE line = ? ORDER BY number, rowid"
+        return {number: Answer(text, end) for number, text, end in self._file.execute(query, (line,))}
 
     def totals(self) -> Totals:
-        """Return the sums over all requests so far. Raises DataError."""
-        with self._errors():
-            models = [row[0] for row in self._file.execute("SELECT DISTINCT model FROM requests ORDER BY rowid")]
-            first, last, n, read, written, is_estimated = self._file.execute(
-                "SELECT MIN(date), MAX(date), COUNT(*), TOTAL(read), TOTAL(written), TOTAL(is_estimated) FROM requests"
-            ).fetchone()
-        dates = first if first == last else f"{first} to {last}"
-        return Totals(", ".join(models), dates or "", n, int(read), int(written), bool(is_estimated))
+        """Return the sums over all requests so far."""
+        sums = "IFNULL(SUM(read), 0), IFNULL(SUM(written), 0)"
+        query = f"SELECT GROUP_CONCAT(DISTINCT model), MIN(date), MAX(date), {sums} FROM answers"
+        return Totals(*self._file.execute(query).fetchone())
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise DataError(f"{self._path}: the answers of the model cannot be kept or read: {error}") from error

@@ -7,61 +7,39 @@ from collections.abc import Iterable, Iterator
 
 from nmt.chat.protocol import estimated_tokens
 from nmt.chat.teacher import ChatTeacher
-from nmt.console import Progress, amount, printable_sentence, show
-from nmt.prepare.cleaning.cleaner import SeenLines
+from nmt.console import Progress, printable_sentence, show
 
 N_SHOWN = 3
-_SAMPLED = 300
 
 
 def dry_run(teacher: ChatTeacher, lines: Iterable[str]) -> Iterator[str]:
     """Ask for the translations of three lines, which are not kept, and yield the lines of a report: the numbers of
-    lines, tokens and their cost, and the three answers. Raises what `Asking.translate` raises.
+    lines, tokens and their cost, and the three answers. Raises what `Asking.translations` raises.
     """
-    options = teacher.options
     counts = Counter[str]()
-    seen = SeenLines()
-    sample = list[str]()
-    n_lines = n_bytes = 0
+    texts = set[str]()
     for line in lines:
-        n_lines += 1
         text, reason = teacher.asked(line)
-        if reason is None and not seen.add([text])[0]:
-            reason = "repeated lines, asked for once"
-        if reason is not None:
-            counts[reason] += 1
-            continue
-        counts["lines to translate"] += 1
-        n_bytes += len(text.encode())
-        if len(sample) < _SAMPLED:
-            sample.append(text)
-    yield f"{n_lines:>12,}  lines"
+        counts[reason or ("repeated" if text in texts else "lines to translate")] += 1
+        if reason is None:
+            texts.add(text)
     for name, n in sorted(counts.items()):
         yield f"{n:>12,}  {name}"
-    if not sample:
-        return
-    n_shown = min(N_SHOWN, len(sample))
-    shown = [sample[number * len(sample) // n_shown] for number in range(n_shown)]
-    with teacher.opened(None, len(shown)) as asking, Progress("translating", len(shown)) as progress:
-        translations = [*asking.translations(shown, 0, progress)]
-        reasons = [asking.reason(line) for line in shown]
+    ordered = sorted(texts)
+    shown = ordered[:: -(-len(ordered) // N_SHOWN) or 1]
+    with teacher.opened(None, len(shown)) as asking, Progress("translating") as progress:
+        answers = [*asking.translations(shown, 0, progress)]
         totals = asking.answers.totals()
-    prompts = {line: teacher.prompter.prompt([line]) for line in sample}
-    # servers count tokens in their own way: their counts for the three lines are scaled
-    overhead = sum(estimated_tokens(prompts[line]) - estimated_tokens(line) for line in sample) / len(sample)
-    n = counts["lines to translate"]
-    estimated = overhead * n / options.lines_per_request + n_bytes / 4
-    factor = totals.read / sum(estimated_tokens(prompts[line]) for line in shown) / options.candidates
-    read = options.candidates * estimated * factor
-    written = totals.written / sum(len(line.encode()) for line in shown) * n_bytes
-    yield f"about {teacher.spent(read, written)}"
-    if options.price is None:
-        yield "--price IN,OUT, the prices of a million tokens read and written, shows what it costs"
-    for line, texts, reason in zip(shown, translations, reasons, strict=True):
-        yield from ("", printable_sentence(line), f"  {reason or printable_sentence(texts[0])}")
-    yield ""
-    spent = teacher.spent(totals.read, totals.written, totals.is_estimated)
-    yield f"nothing was written; {amount(totals.n_requests, 'request')} to {totals.models}: {spent}"
+        # servers count tokens in their own way: their counts for the lines shown are scaled
+        size = teacher.options.lines_per_request
+        questions = [teacher.prompter.prompt(ordered[i : i + size]) for i in range(0, len(ordered), size)]
+        scale = totals.read / max(1, sum(estimated_tokens(teacher.prompter.prompt([line])) for line in shown))
+        written = totals.written / max(1, sum(map(len, shown))) * sum(map(len, ordered))
+        used = totals._replace(read=round(scale * sum(map(estimated_tokens, questions))), written=round(written))
+        yield f"about {teacher.spent(used)}"
+        for line, translations in zip(shown, answers, strict=True):
+            answer = translations[0] if translations else str(asking.reason(line))
+            yield from ("", printable_sentence(line), f"  {printable_sentence(answer)}")
 
 
 def is_dry_run(teacher: object, lines: Iterable[str]) -> bool:

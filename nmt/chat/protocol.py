@@ -8,13 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import BaseModel, Field, ValidationError
-
-from nmt.chat.answers import Content, Usage
+from nmt.chat.answers import Answer
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.prepare.download import JSON_BYTES, Failure, answer, check_url, retried
 
@@ -23,46 +20,20 @@ KEY = "OPENAI_API_KEY"
 TIMEOUT = 300.0
 """Seconds without an answer after which a request fails."""
 PATH = "/chat/completions"
-_OWN = ("model", "messages", "n", "stream")
+INVALID = (400, 413, 422)
+"""The statuses of requests that a server refuses because of their content."""
 _THOUGHTS = 8192  # tokens that a model may use to reason before it answers
-_INVALID = (400, 413, 422)
 
 
 class Question(NamedTuple):
-    """A question to a model."""
+    """A question to a model about lines."""
 
+    lines: tuple[str, ...]
+    number: int
+    """The number of the candidate, from 0."""
     prompt: str
-    n_lines: int
-    """The number of lines to translate."""
-    seed: int
-    """The number of the candidate; 0 for the first."""
     limit: int
     """Maximum number of tokens of the answer, without those of reasoning."""
-
-
-class _Message(BaseModel):
-    content: str | None = None
-    refusal: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Tokens(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-class _Completion(BaseModel):
-    """The parts of an answer that are read."""
-
-    choices: list[_Choice] = Field(min_length=1)
-    model: str | None = None
-    usage: _Tokens | None = None
 
 
 def estimated_tokens(text: str) -> int:
@@ -70,9 +41,9 @@ def estimated_tokens(text: str) -> int:
     return len(text.encode()) // 4 + 1
 
 
-def is_of_request(failure: object) -> bool:
-    """Return whether a failure may be due to the content of the request: the server refuses it, or fails each time."""
-    return isinstance(failure, Failure) and (failure.status in _INVALID or (failure.status or 0) >= 500)
+def status_of(error: DataError) -> int:
+    """Return the status of the response that caused an error of `Client.ask`; 0 if there was no response."""
+    return getattr(error.__cause__, "status", None) or 0
 
 
 class Client:
@@ -88,27 +59,24 @@ class Client:
             fields: further fields of each request, which replace those with the same names; None removes a field.
             sleep: waits for some seconds before another try.
 
-        The key is read from the environment variable `KEY`, if it is set. Raises ConfigError or DataError for another
-        URL, and for fields that would change the protocol.
+        The key is read from the environment variable `KEY`, if it is set. Raises ConfigError or DataError.
         """
         parts = urlsplit(check_url(url))
         if "@" in parts.netloc:
             raise ConfigError(f"--teacher-url: contains a password; set the environment variable {KEY} instead")
-        if own := [name for name in _OWN if name in fields]:
-            raise ConfigError(f"--request: {', '.join(own)} cannot be set; nmt sets model and messages")
         path = parts.path.rstrip("/").removesuffix(PATH) + PATH
         self._url = urlunsplit(parts._replace(path=path))
-        self._name = urlunsplit(parts._replace(path=path, query=""))  # a query may contain a key
+        self._name = self._url.partition("?")[0]  # a query may contain a key
         self.host = parts.hostname or ""
-        self._model = model
-        self._temperature = temperature
+        self._base = {"model": model, "temperature": temperature}
         self._fields = fields
         self._sleep = sleep
         self._key = os.environ.get(KEY, "").strip()
         if not (self._key.isascii() and self._key.isprintable()):  # an error of the request would show it
             raise ConfigError(f"{KEY}: is not a key, since it has characters that are not printable ASCII")
         self._refused = set[str]()
-        self._has_answered = False
+        self._is_known = False
+        """Whether the server has answered."""
         self._reasons = False
 
     @property
@@ -117,106 +85,75 @@ class Client:
         return "response_format" not in {*self._refused, *self._fields}
 
     @property
-    def temperature(self) -> object:
+    def temperature(self) -> Any:
         """The temperature that is asked for; None if it is the server's."""
-        return None if "temperature" in self._refused else self._fields.get("temperature", self._temperature)
+        return None if "temperature" in self._refused else {**self._base, **self._fields}["temperature"]
 
-    def ask(self, question: Question) -> tuple[Content, Usage]:
-        """Return the answer to a question. Raises DataError, whose cause is the Failure if there was one."""
+    def ask(self, question: Question) -> Answer:
+        """Return the answer to a question. Raises DataError; its cause is the Failure."""
         refused = {*self._refused}
         while True:
-            fields = self._optional(question, refused)
-            message = {"role": "user", "content": question.prompt}
-            body = json.dumps({"model": self._model, "messages": [message], **fields}).encode()
+            fields = self._request(question, refused)
             try:
-                result = retried(self._name, partial(self._attempt, body, question.prompt), sleep=self._sleep)
+                result = retried(self._name, lambda: self._attempt(fields, question), sleep=self._sleep)  # noqa: B023
             except DataError as error:
-                failure = error.__cause__
-                if not (isinstance(failure, Failure) and failure.status in _INVALID):
-                    raise
-                named = {name for name in fields if name in str(failure)} - self._fields.keys()
-                if not named:
+                named = {name for name in fields if name in str(error)} - {"model", "messages", *self._fields}
+                if status_of(error) not in INVALID or not named:
                     raise
                 refused |= named
             else:
                 self._refused |= refused  # now it is known that they were the reason
                 return result
 
-    def _optional(self, question: Question, refused: set[str]) -> dict[str, object]:
-        """Return the fields of a request besides the model and the messages."""
+    def _request(self, question: Question, refused: set[str]) -> dict[str, object]:
+        """Return the fields of a request."""
         limit = question.limit + _THOUGHTS * self._reasons
-        fields: dict[str, object] = {"temperature": self._temperature, "max_tokens": limit}
+        fields = {**self._base, "max_tokens": limit, "messages": [{"role": "user", "content": question.prompt}]}
         if "max_tokens" in refused:  # newer models of OpenAI, which reason
             fields["max_completion_tokens"] = question.limit + _THOUGHTS
-        if question.seed:
-            fields["seed"] = question.seed
-        if question.n_lines > 1:
-            numbers = [str(number + 1) for number in range(question.n_lines)]
-            schema = {
-                "type": "object", "properties": {key: {"type": "string"} for key in numbers}, "required": numbers,
-                "additionalProperties": False,
-            }  # fmt: skip
+        if question.number:
+            fields["seed"] = question.number
+        if len(question.lines) > 1:
+            texts = {str(number): {"type": "string"} for number in range(1, len(question.lines) + 1)}
+            schema = {"type": "object", "properties": texts, "required": [*texts], "additionalProperties": False}
             named = {"name": "translations", "strict": True, "schema": schema}
             fields["response_format"] = {"type": "json_schema", "json_schema": named}
-        for name in refused:
-            fields.pop(name, None)
+        fields = {name: value for name, value in fields.items() if name not in refused}
         return {name: value for name, value in {**fields, **self._fields}.items() if value is not None}
 
-    def _attempt(self, body: bytes, prompt: str) -> tuple[Content, Usage]:
+    def _attempt(self, fields: Mapping[str, object], question: Question) -> Answer:
         """Send a request, and return the answer. Raises Failure."""
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         try:
-            with answer(self._url, headers, body, TIMEOUT) as response:
+            with answer(self._url, headers, json.dumps(fields).encode(), TIMEOUT) as response:
                 received = response.read(JSON_BYTES)
         except Failure as failure:
+            reason = f"{failure} {self._shown(failure.body)}".rstrip()
+            if failure.status in (401, 403):
+                reason += f"; is {KEY} the key of this server?"
+            elif failure.status in (301, 302, 303, 307, 308, 404, 405):
+                reason += "; is the address right, such as http://localhost:8000/v1, and the name of the model?"
             # a server that has answered before is being restarted
-            may_pass = failure.may_pass or (self._has_answered and failure.status is None)
-            reason = f"{failure}{self._detail(failure)}"
-            raise Failure(reason, may_pass, failure.wait, failure.status) from failure
+            may_pass = failure.may_pass or (self._is_known and failure.status is None)
+            raise Failure(reason, may_pass, failure.wait, failure.status) from None
         try:
-            completion = _Completion.model_validate_json(received)
-        except ValidationError:
-            start = self._without_key(received.decode(errors="replace"))[:200]
-            raise Failure(f"the response is not a chat completion: {error_text(start)}", may_pass=True) from None
-        self._has_answered = True
-        choice = completion.choices[0]
-        message = choice.message
-        text = message.content or ""
-        end = choice.finish_reason or "stop"
-        if message.refusal and not text:
-            end = "content_filter"
-        self._reasons |= bool(message.reasoning or message.reasoning_content or "<think" in text)
-        tokens = completion.usage or _Tokens()
-        read = tokens.prompt_tokens
-        written = tokens.completion_tokens
-        is_estimated = read is None or written is None
-        if read is None or written is None:
-            read, written = estimated_tokens(prompt), estimated_tokens(text)
-        return Content(text, end), Usage(completion.model or self._model, read, written, is_estimated)
+            completion = json.loads(received)
+            choice = completion["choices"][0]
+            message = choice["message"]
+            text = str(message.get("content") or "")
+            tokens = completion.get("usage") or {}
+            read = int(tokens.get("prompt_tokens") or estimated_tokens(question.prompt))
+            written = int(tokens.get("completion_tokens") or estimated_tokens(text))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise Failure(f"the response is no chat completion: {self._shown(received)}", may_pass=True) from None
+        self._is_known = True
+        self._reasons |= "<think" in text or bool(message.get("reasoning_content") or message.get("reasoning"))
+        end = "content_filter" if message.get("refusal") else choice.get("finish_reason") or "stop"
+        return Answer(text, end, completion.get("model") or str(fields["model"]), read, written)
 
-    def _detail(self, failure: Failure) -> str:
-        """Return what a server says about a failure, and what to do."""
-        text = failure.body.decode(errors="replace")
-        try:
-            document = json.loads(text)
-            if isinstance(document, dict):
-                text = document.get("error") or document.get("detail") or document.get("message") or text
-            if isinstance(text, dict):
-                text = text.get("message") or json.dumps(text)
-        except (ValueError, RecursionError):
-            pass
-        detail = error_text(self._without_key(str(text)))
-        detail = f": {detail}" if detail else ""
-        if failure.status in (401, 403):
-            detail += f"; is the environment variable {KEY} the key of this server?" if self._key else f"; set {KEY}"
-        elif failure.status in (404, 405):
-            detail += "; do --teacher-url, such as http://localhost:8000/v1, and --teacher-model exist?"
-        elif 300 <= (failure.status or 0) < 400:
-            detail += "; a request with text is not redirected: give the new address with --teacher-url"
-        return detail
-
-    def _without_key(self, text: str) -> str:
-        """Return a text of the server without the key, which it may repeat."""
-        return text.replace(self._key, "***") if self._key else text
+    def _shown(self, received: bytes) -> str:
+        """Return the beginning of a response, without the key, which it may repeat."""
+        text = received.decode(errors="replace")
+        return error_text(text.replace(self._key, "***") if self._key else text) if text.strip() else ""

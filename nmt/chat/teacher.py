@@ -7,20 +7,19 @@ the last answer, and teacher.json the record of the model.
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
-from typing import Any, NamedTuple
 
-from nmt.chat.answers import REFUSED, UNPLACED, Answers, Content, Usage
+from nmt.chat.answers import REFUSED, UNPLACED, Answer, Answers, Totals
 from nmt.chat.checks import Checks, without_thoughts
 from nmt.chat.prompt import SIMILARITY, Prompter, divided, read_prompt
-from nmt.chat.protocol import Client, Question, estimated_tokens, is_of_request
+from nmt.chat.protocol import INVALID, Client, Question, status_of
+from nmt.chat.settings import ChatOptions
 from nmt.console import Progress, amount, say
 from nmt.data.settings import DataConfig
 from nmt.data.sources import TeacherRecord
@@ -33,6 +32,7 @@ from nmt.prepare.cleaning.counts import REASONS
 from nmt.process import Interrupted, Stop, stopping
 from nmt.search.settings import SearchConfig
 from nmt.text.glossaries import read_glossary
+from nmt.text.lines import read_lines
 from nmt.translate.loading import Translator
 from nmt.translate.mbr import least_risk
 from nmt.translate.memory_files import read_memory
@@ -40,154 +40,98 @@ from nmt.translate.memory_files import read_memory
 SAID_EVERY = 60.0
 """Seconds between two reports of the progress where there is no terminal."""
 MOST_ERRORS = 5
-"""Number of errors in succession, after which they are not due to single lines."""
-_SAMPLING_TEMPERATURE = 0.7
+"""Number of refused requests in succession, after which the reason is not a single line."""
+SAMPLING_TEMPERATURE = 0.7
+"""The temperature of several candidates."""
+AGAIN = "; all answers are kept, and the same command continues"
 _POLL = 0.2  # seconds
 
 
-@dataclass(frozen=True)
-class ChatOptions:
-    """The options of the commands that ask a language model, by their names."""
-
-    teacher_url: str
-    teacher_model: str
-    prompt: Path | None = None
-    glossary: Path | None = None
-    tm: Sequence[str] = ()
-    lines_per_request: int = 1
-    candidates: int = 1
-    scorer: Path | None = None
-    request: Path | None = None
-    parallel: int = 4
-    price: str | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    unchecked: bool = False
-    terms: str | None = None
-    dry_run: bool = False
-
-
-class _Job(NamedTuple):
-    """A question about lines, and its number for each of them."""
-
-    lines: tuple[str, ...]
-    number: int
-    question: Question
-
-    @property
-    def expected(self) -> tuple[int, int]:
-        """The number of tokens that will be read, and that may be written."""
-        return estimated_tokens(self.question.prompt), 2 * sum(map(estimated_tokens, self.lines))
-
-
-@dataclass(frozen=True)
 class ChatTeacher:
     """A language model that translates in one direction."""
 
-    options: ChatOptions
-    direction: str
-    prompter: Prompter
-    fields: Mapping[str, object]
-    """Further fields of each request."""
-    price: tuple[float, float]
-    """The price of a token that is read, and of one that is written."""
-    checks: Checks
-    cleaner: LineCleaner
-    scorer: Translator | None
+    license = None
+    """The provider's terms are in the record instead."""
 
-    @classmethod
-    def of(cls, options: ChatOptions, data: DataConfig, direction: str) -> ChatTeacher:
-        """Return a teacher with the files of its options. data: the settings of the text, whose cleaning is applied.
+    def __init__(self, options: ChatOptions, data: DataConfig, direction: str) -> None:
+        """Read the files of the options. data: the settings of the text, whose cleaning is applied.
 
         Raises ConfigError, and DataError if a file cannot be read.
         """
+        self.options = options
+        self.direction = direction
+        self.name = options.teacher_model
+        """The language model, for messages."""
         languages = src, tgt = sides_of(direction)
-        memory = None
-        if options.tm:
-            memory = read_memory(options.tm, src, tgt)
+        glossary = None if options.glossary is None else read_glossary(options.glossary, tgt)
+        memory = read_memory(options.tm, src, tgt) if options.tm else None
+        if memory is not None:
             memory.use_for(SIMILARITY, SearchConfig())
-        prompter = Prompter(
-            read_prompt(options.prompt),
-            languages,
-            None if options.glossary is None else read_glossary(options.glossary, tgt),
-            memory,
-        )
-        scorer = None
+        self.prompter = Prompter(read_prompt(options.prompt), languages, glossary, memory)
+        self.checks = Checks(data, languages)
+        # the forms of letters are not known yet
+        repair = [name for name in data.clean.repair or () if name != "letters"]
+        clean = data.clean.model_copy(update={"repair": repair})
+        self._cleaner = LineCleaner(data.model_copy(update={"clean": clean}), src, ())
+        self.scorer: Translator | None = None
         if options.scorer is not None:
-            scorer = Translator.load_for(direction, "--scorer", [options.scorer])
-        clean = data.clean
-        if clean.repair and "letters" in clean.repair:  # the forms are not known yet
-            clean = clean.model_copy(update={"repair": [name for name in clean.repair if name != "letters"]})
-        cleaner = LineCleaner(data.model_copy(update={"clean": clean}), src, ())
-        teacher = cls(
-            options, direction, prompter, _fields(options.request), _price(options), Checks(data, languages), cleaner,
-            scorer,
-        )  # fmt: skip
-        teacher.client(Stop())  # errors before anything is written
-        return teacher
-
-    @property
-    def name(self) -> str:
-        """The language model."""
-        return self.options.teacher_model
-
-    @property
-    def license(self) -> None:
-        """None: the terms are in the record."""
-
-    def data_directory(self, data: DataConfig, otherwise: str) -> Path:  # noqa: ARG002
-        """Return the data directory of the configuration."""
-        return data.directory
+            self.scorer = Translator.load_for(direction, "--scorer", [options.scorer])
+        try:
+            self._prices = [float(part) / 1e6 for part in (options.price or "0,0").split(",", 1)]
+            self._fields = json.loads("\n".join(read_lines(options.request)) if options.request else "{}")
+            self.client(Stop())
+        except (ValueError, TypeError) as error:
+            raise ConfigError(
+                f"--price must be the prices of a million tokens read and written, such as 0.1,0.4, and --request a "
+                f"file with a JSON object: {error}"
+            ) from None
 
     @property
     def settings(self) -> dict[str, object]:
         """What determines the translations, as JSON values."""
         options = self.options
-        memory = self.prompter.memory
-        glossary = self.prompter.glossary
-        return {
-            "direction": self.direction,
-            "model": options.teacher_model,
-            "prompt": self.prompter.template,
-            "request": {**self.fields},
-            "glossary": None if glossary is None else glossary.fingerprint,
-            "tm": None if memory is None else memory.fingerprint,
-            "lines_per_request": options.lines_per_request,
-            "candidates": options.candidates,
-            "scorer": None if self.scorer is None or self.scorer.origin is None else str(self.scorer.origin),
-            "unchecked": options.unchecked,
-        }
+        settings: dict[str, object] = {
+            "direction": self.direction, "model": self.name, "prompt": self.prompter.template, "request": self._fields,
+            "scorer": str(self.scorer and self.scorer.origin),
+        }  # fmt: skip
+        for name, part in (("glossary", self.prompter.glossary), ("tm", self.prompter.memory)):
+            settings[name] = part and part.fingerprint
+        return settings | options.model_dump(include={"lines_per_request", "candidates", "unchecked"})
 
     def client(self, stop: Stop) -> Client:
         """Return a client, whose pauses end when the process should stop. Raises ConfigError or DataError."""
 
         def sleep(seconds: float) -> None:
             until = time.monotonic() + seconds
-            while (left := until - time.monotonic()) > 0:
+            while time.monotonic() < until:
                 stop.poll()
-                time.sleep(min(left, _POLL))
+                time.sleep(min(seconds, _POLL))
 
-        options = self.options
-        temperature = _SAMPLING_TEMPERATURE if options.candidates > 1 else 0.0
-        return Client(options.teacher_url, options.teacher_model, temperature, self.fields, sleep)
+        temperature = SAMPLING_TEMPERATURE if self.options.candidates > 1 else 0.0
+        return Client(self.options.teacher_url, self.name, temperature, {**self._fields}, sleep)
 
     @contextmanager
     def opened(self, recipe: Path | None, n_lines: int) -> Iterator[Asking]:
         """Ask, and keep all answers in the directory of a recipe; None keeps nothing. SIGINT, SIGTERM and SIGHUP stop
         it when the requests under way are answered.
 
-        n_lines: the number of lines of the text, for the progress.
+        n_lines: the number of lines of the text, for the progress. Raises DataError if answers cannot be kept.
         """
-        stop = Stop(work="the requests under way")
-        answers = Answers(":memory:" if recipe is None else recipe / "answers.db")
+        path = ":memory:" if recipe is None else recipe / "answers.db"
         try:
-            with stopping(stop):
-                asking = Asking(self, answers, stop, n_lines)
+            answers = Answers(path)
+            with stopping(Stop(work="the requests under way")) as stop, ThreadPool(self.options.parallel) as pool:
+                asking = Asking(self, answers, stop, pool, n_lines)
                 yield asking
-                if recipe is not None and asking.rejected:
-                    replace_file(recipe / "rejected.tsv", "".join(asking.rejected))
-        finally:
+            if recipe is not None and asking.rejected:
+                replace_file(recipe / "rejected.tsv", "".join(asking.rejected))
             answers.close()
+        except sqlite3.Error as error:
+            raise DataError(f"{path}: the answers cannot be kept or read: {error}") from error
+
+    def data_directory(self, data: DataConfig, otherwise: str) -> Path:  # noqa: ARG002
+        """Return the data directory of the configuration."""
+        return data.directory
 
     def record(self, recipe: Path, n_lines: int) -> TeacherRecord:
         """Return the record for the settings of the corpus, which is made only once. n_lines: the number of
@@ -195,60 +139,53 @@ class ChatTeacher:
         path = recipe / "teacher.json"
         if not path.is_file():
             with self.opened(recipe, 0) as asking:
-                replace_file(path, document_text(asking.record(n_lines)))
+                totals = asking.answers.totals()
+                record = TeacherRecord(
+                    model=totals.models or self.name,
+                    host=asking.client.host,
+                    prompt=self.prompter.template,
+                    temperature=asking.client.temperature,
+                    date=" to ".join(dict.fromkeys(map(str, (totals.first, totals.last)))),
+                    lines=n_lines,
+                    tokens=totals.read + totals.written,
+                    terms=self.options.terms or "",
+                )
+            replace_file(path, document_text(record))
         return read_document(path, TeacherRecord, DataError)
 
-    def cost(self, read: float, written: float) -> float:
+    def cost(self, used: Totals) -> float:
         """Return the cost of tokens."""
-        return read * self.price[0] + written * self.price[1]
+        return used.read * self._prices[0] + used.written * self._prices[1]
 
-    def spent(self, read: float, written: float, is_estimated: bool = False) -> str:
-        """Format a number of tokens and their cost."""
-        money = self.cost(read, written)
-        cost = f", cost {money:,.2f}" if money >= 1 else f", cost {money:.2g}"
-        if self.options.price is None:
-            cost = ""
-        about = "about " * is_estimated
-        return f"{about}{int(read):,} tokens read and {int(written):,} written{cost}"
+    def spent(self, used: Totals) -> str:
+        """Format the numbers of tokens and their cost."""
+        cost = f", cost {self.cost(used):,.4f}" if self.options.price else ""
+        return f"{used.read:,.0f} tokens read and {used.written:,.0f} written{cost}"
 
     def asked(self, line: str) -> tuple[str, str | None]:
         """Return the text to translate for a line, repaired, and the reason why it is not asked for; None if it is."""
-        text = self.cleaner.repaired(line.strip())
-        reason = self.cleaner.reason(text)
-        return text, None if reason is None else f"not translated: {REASONS[reason]}"
+        text = self._cleaner.repaired(line.strip())
+        reason = self._cleaner.reason(text)
+        return text, reason and f"not translated: {REASONS[reason]}"
 
 
-@dataclass
 class Asking:
     """The work of asking for the translations of a text."""
 
-    teacher: ChatTeacher
-    answers: Answers
-    stop: Stop
-    n_lines: int
-    client: Client = field(init=False)
-    rejected: list[str] = field(default_factory=list)
-    """Rows of rejected.tsv: the reason, the line and the last answer."""
-
-    def __post_init__(self) -> None:
-        self.client = self.teacher.client(self.stop)
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
-        self._results: SimpleQueue[tuple[_Job, tuple[Content, Usage] | Exception]] = SimpleQueue()
-        self._workers = list[Thread]()
-        self._errors = list[tuple[_Job, str]]()
-        """Jobs in succession that the server has refused."""
-        totals = self.answers.totals()
-        self._read = totals.read
-        self._written = totals.written
-        self._is_estimated = totals.is_estimated
-        self._n_done = 0
-        self._n_asked = 0
+    def __init__(self, teacher: ChatTeacher, answers: Answers, stop: Stop, pool: ThreadPool, n_lines: int) -> None:
+        """See `ChatTeacher.opened`."""
+        self.answers = answers
+        self.client = teacher.client(stop)
+        self.rejected = list[str]()
+        """Rows of rejected.tsv: the reason, the line and the last answer."""
+        self._teacher = teacher
+        self._options = teacher.options
+        self._stop = stop
+        self._pool = pool
+        self._n_lines = n_lines
+        self._n_done = self._n_asked = self._n_errors = 0
+        self._used = answers.totals()
         self._began = self._said = time.monotonic()
-
-    @property
-    def spent(self) -> str:
-        """The number of tokens so far, and their cost."""
-        return self.teacher.spent(self._read, self._written, self._is_estimated)
 
     def translations(self, lines: Sequence[str], first: int, progress: Progress) -> Iterator[list[str]]:  # noqa: ARG002
         """Yield a list with the translation of each line, in order; it is empty if none is good.
@@ -256,230 +193,135 @@ class Asking:
         Equal lines are asked for once, and none of those that are already answered. Raises DataError if the server
         does not answer, StoppedError if the process should stop or a limit is reached.
         """
-        asked = {line: self.teacher.asked(line) for line in dict.fromkeys(lines)}
+        asked = {line: self._teacher.asked(line) for line in dict.fromkeys(lines)}
         texts = dict.fromkeys(text for text, reason in asked.values() if reason is None)
-        jobs = [*self._needed(texts)]
-        self._advance(len(lines) - sum(len(job.lines) for job in jobs if job.number == 0), progress)
+        questions = [*self._questions(texts)]
+        self._advance(len(lines) - sum(len(question.lines) for question in questions if not question.number), progress)
         is_first = True
-        while jobs:
-            self._run(jobs, progress, counts=is_first)
-            jobs = [*self._needed(texts)]
+        while questions:
+            failure: Exception | None = None
+            for question, result in self._pool.imap_unordered(self._answer, questions):
+                failure = failure or self._received(question, result)
+                if failure is not None:
+                    self._stop.signal = str(failure)  # no other request begins
+                self._n_asked += len(question.lines)
+                self._advance(len(question.lines) if is_first and not question.number else 0, progress)
+            if failure is not None:
+                raise failure
             is_first = False
-        chosen = self._chosen(texts)
+            questions = [*self._questions(texts)]
         for line in lines:
             text, reason = asked[line]
-            yield [chosen[text]] if reason is None and text in chosen else []
+            good = [] if reason else [answer for answer, problem in self._outcomes(text) if problem is None]
+            yield [self._best(text, good)] if good else []
 
     def reason(self, line: str) -> str | None:
         """Return why a line has no translation, and note the line in `rejected`; None if it has one."""
-        text, reason = self.teacher.asked(line)
+        text, reason = self._teacher.asked(line)
         outcomes = [] if reason else self._outcomes(text)
-        reasons = [problem for _, problem in outcomes]
-        if reason is not None or None in reasons or not reasons:
+        if reason or not outcomes or any(problem is None for _, problem in outcomes):
             return reason
-        row = str(reasons[-1]), line, outcomes[-1][0]
-        self.rejected.append("\t".join(" ".join(cell.split()) for cell in row) + "\n")
-        return f"left out: {reasons[-1]}"
+        last, problem = outcomes[-1]
+        self.rejected.append("\t".join(" ".join(cell.split()) for cell in (str(problem), line, last)) + "\n")
+        return f"left out: {problem}"
 
-    def record(self, n_lines: int) -> TeacherRecord:
-        """Return what the model is, and has done. n_lines: the number of translations."""
-        totals = self.answers.totals()
-        options = self.teacher.options
-        temperature = self.client.temperature
-        return TeacherRecord(
-            model=totals.models or options.teacher_model,
-            host=self.client.host,
-            prompt=self.teacher.prompter.template,
-            temperature=float(temperature) if isinstance(temperature, (int, float)) else None,
-            date=totals.dates,
-            lines=n_lines,
-            tokens=totals.read + totals.written,
-            terms=options.terms or "",
-        )
+    def _best(self, text: str, answers: Sequence[str]) -> str:
+        """Return the best of the good answers to a text."""
+        if self._teacher.scorer is None:
+            return answers[least_risk(answers)]
+        scored = self._teacher.scorer.score([(text, answer) for answer in answers])
+        scores = [pair.score for pair in scored]
+        return answers[scores.index(max(scores))]
 
     def _outcomes(self, text: str) -> list[tuple[str, str | None]]:
         """Return the checked answers to a text, with the reason to reject each."""
-        outcomes = []
-        for content in self.answers.of(text).values():
-            if content.end == UNPLACED:
-                continue
-            if self.teacher.options.unchecked:
-                plain = " ".join((without_thoughts(content.text) or "").split())
-                outcomes.append((plain, None if plain else "no text"))
-            else:
-                outcomes.append(self.teacher.checks.checked(text, content))
+        outcomes = list[tuple[str, str | None]]()
+        for answer in self.answers.of(text).values():
+            line = " ".join(without_thoughts(answer.text).split())
+            if self._options.unchecked and line:
+                outcomes.append((line, None))
+            elif answer.end != UNPLACED:
+                outcomes.append(self._teacher.checks.checked(text, answer))
         return outcomes
 
-    def _needed(self, texts: Collection[str]) -> Iterator[_Job]:
+    def _questions(self, texts: Collection[str]) -> Iterator[Question]:
         """Yield the questions that are not answered yet; a text is asked once more if no answer is good."""
-        options = self.teacher.options
-        together: dict[int, list[str]] = {number: [] for number in range(options.candidates)}
+        n = self._options.candidates
+        together: dict[int, list[str]] = {number: [] for number in range(n)}
         for text in texts:
             known = self.answers.of(text)
-            unplaced = [number for number, content in known.items() if content.end == UNPLACED]
-            for number in unplaced:
-                yield self._job([text], number)
-            missing = [number for number in together if number not in known]
+            for number, answer in known.items():
+                if answer.end == UNPLACED:
+                    yield self._question([text], number)
+            missing = together.keys() - known
             for number in missing:
                 together[number].append(text)
-                if len(together[number]) == options.lines_per_request:
-                    yield self._job(together[number], number)
+                if len(together[number]) == self._options.lines_per_request:
+                    yield self._question(together.pop(number), number)
                     together[number] = []
-            if not missing and not unplaced and options.candidates not in known:
-                reasons = [reason for _, reason in self._outcomes(text)]
-                if None not in reasons:
-                    yield self._job([text], options.candidates, str(reasons[-1]))
+            reasons = [reason for _, reason in self._outcomes(text)]
+            if len(known) == len(reasons) == n and None not in reasons:
+                yield self._question([text], n, str(reasons[-1]))
         for number, rest in together.items():
             if rest:
-                yield self._job(rest, number)
+                yield self._question(rest, number)
 
-    def _job(self, lines: Sequence[str], number: int, rejected: str = "") -> _Job:
-        prompt = self.teacher.prompter.prompt(lines, self.client.has_format, rejected)
+    def _question(self, lines: Sequence[str], number: int, rejected: str = "") -> Question:
+        prompt = self._teacher.prompter.prompt(lines, rejected, self.client.has_format)
         limit = 256 + 4 * sum(len(line.encode()) + 8 for line in lines)
-        if rejected:  # perhaps it was cut off
-            limit *= 8
-        return _Job(tuple(lines), number, Question(prompt, len(lines), number, limit))
+        return Question(tuple(lines), number, prompt, 8 * limit if rejected else limit)  # perhaps it was cut off
 
-    def _run(self, jobs: Sequence[_Job], progress: Progress, counts: bool) -> None:
-        """Send the questions, several at once, and keep each answer. counts: whether they count as progress."""
-        for _ in range(self.teacher.options.parallel - len(self._workers)):
-            worker = Thread(target=self._work, daemon=True)
-            worker.start()
-            self._workers.append(worker)
-        waiting = list(reversed(jobs))
-        running = list[_Job]()
-        failure: Exception | None = None
-        limit: str | None = None
-        while True:
-            while waiting and len(running) < len(self._workers) and failure is None and self.stop.reason is None:
-                limit = self._limit_reached([*running, waiting[-1]])
-                if limit is not None:
-                    break
-                job = waiting.pop()
-                running.append(job)
-                self._jobs.put(job)
-            if not running:
-                break
-            job, result = self._results.get()
-            running.remove(job)
-            try:
-                self._keep(job, result)
-            except (DataError, Interrupted) as error:
-                failure = failure or error
-                self.stop.signal = self.stop.signal or "an error"  # ends the pauses of the other requests
-            self._n_asked += len(job.lines)
-            self._advance(len(job.lines) if counts and job.number == 0 else 0, progress)
-        self._flush()
-        again = "run the same command again to continue"
-        if isinstance(failure, DataError):
-            may_pass = getattr(failure.__cause__, "may_pass", False) or is_of_request(failure.__cause__)
-            raise StoppedError(f"{failure}; all answers are kept, {again}") if may_pass else failure
-        if self.stop.reason is not None:
-            raise StoppedError(f"stopped after {self.spent}; {again}")
-        if waiting:
-            raise StoppedError(f"{limit} is reached: {self.spent}; raise it and {again}")
+    def _answer(self, question: Question) -> tuple[Question, Answer | Exception]:
+        """Return the answer to a question, or the error, in a thread."""
+        try:
+            self._stop.poll()
+            return question, self.client.ask(question)
+        except Exception as error:  # raised again in the main thread
+            return question, error
 
-    def _work(self) -> None:
-        """Answer jobs in a thread, which ends with the process."""
-        while True:
-            job = self._jobs.get()
-            try:
-                self._results.put((job, self.client.ask(job.question)))
-            except Exception as error:  # raised again in the main thread
-                self._results.put((job, error))
-
-    def _keep(self, job: _Job, result: tuple[Content, Usage] | Exception) -> None:
-        """Keep an answer. Raises the error of a request that was not answered."""
-        if isinstance(result, Exception):
-            if not isinstance(result, DataError) or not is_of_request(result.__cause__):
-                raise result
-            self._errors.append((job, str(result)))
-            if len(self._errors) == MOST_ERRORS:
-                self._errors.clear()
-                raise result
-            return
-        self._flush()
-        content, usage = result
-        contents = dict.fromkeys(job.lines, content)
-        if len(job.lines) > 1:
-            whole = without_thoughts(content.text) if content.end == "stop" else None
-            texts = divided(whole or "", len(job.lines))
-            if texts is None:
-                contents = dict.fromkeys(job.lines, Content("", UNPLACED))
-            else:
-                contents = {line: Content(text, "stop") for line, text in zip(job.lines, texts, strict=True)}
-        self.answers.keep(job.number, contents, usage)
-        self._read += usage.read
-        self._written += usage.written
-        self._is_estimated |= usage.is_estimated
-
-    def _flush(self) -> None:
-        """Keep the errors of requests, which were due to their lines, since other ones were answered."""
-        for job, message in self._errors:
-            say(f"{message}: {amount(len(job.lines), 'line')}, such as {job.lines[0][:60]!r}")
-            end = UNPLACED if len(job.lines) > 1 else REFUSED
-            self.answers.keep(job.number, dict.fromkeys(job.lines, Content("", end)), None)
-        self._errors.clear()
-
-    def _limit_reached(self, jobs: Iterable[_Job]) -> str | None:
-        """Return the option that does not allow these jobs; None if there is none."""
-        options = self.teacher.options
-        read, written = map(sum, zip(*(job.expected for job in jobs), strict=True))
-        read += self._read
-        written += self._written
-        if options.max_tokens is not None and read + written > options.max_tokens:
-            return f"--max-tokens {options.max_tokens}"
-        if options.max_cost is not None and self.teacher.cost(read, written) > options.max_cost:
-            return f"--max-cost {options.max_cost:g}"
+    def _received(self, question: Question, result: Answer | Exception) -> Exception | None:
+        """Keep an answer, and return the error that ends the work, if there is one."""
+        match result:
+            case Interrupted():
+                return StoppedError(f"stopped: {self._stop.reason}{AGAIN}")
+            case DataError() if status_of(result) in INVALID and self._n_errors < MOST_ERRORS:
+                say(f"{result}; the text was {question.lines[0][:60]!r}")
+                self._n_errors += 1
+                result = Answer("", REFUSED)
+            case DataError() if getattr(result.__cause__, "may_pass", False):
+                return StoppedError(f"{result}{AGAIN}")
+            case Exception():
+                return result
+            case _:
+                self._n_errors = 0
+        end = result.end
+        texts: list[str] | None = [result.text]
+        n = len(question.lines)
+        if n > 1:
+            texts = divided(without_thoughts(result.text), n) if end == "stop" else None
+            end = UNPLACED if texts is None else end
+        parts = [Answer(text, end) for text in texts or [""] * n]
+        parts[0] = result._replace(text=parts[0].text, end=end)
+        self.answers.keep(question.number, dict(zip(question.lines, parts, strict=True)))
+        self._used = self._used.plus(result)
+        for name, most, used in (
+            ("--max-tokens", self._options.max_tokens, self._used.read + self._used.written),
+            ("--max-cost", self._options.max_cost, self._teacher.cost(self._used)),
+        ):
+            if most is not None and used >= most:
+                return StoppedError(
+                    f"{name} {most:,g} is reached after {self._teacher.spent(self._used)}; raise it{AGAIN}"
+                )
         return None
 
     def _advance(self, n: int, progress: Progress) -> None:
         """Count lines, and show rate, tokens and cost: beside the progress, or from time to time without a terminal."""
         self._n_done += n
         now = time.monotonic()
-        spent = f"{self._n_asked / max(now - self._began, 1e-3):.1f} a second, {self.spent}"
+        status = f"{self._n_asked / max(now - self._began, _POLL):.1f} lines/s, {self._teacher.spent(self._used)}"
         progress.add(n)
-        progress.describe(f"translating, {spent}")
+        progress.describe(f"translating, {status}")
         if now - self._said >= SAID_EVERY and not sys.stderr.isatty():
             self._said = now
-            share = 100 * self._n_done / max(1, self.n_lines)
-            say(f"{self._n_done:,} of {amount(self.n_lines, 'line')} ({share:.0f} %), {spent}")
-
-    def _chosen(self, texts: Collection[str]) -> dict[str, str]:
-        """Return the translation of each text that has a good one: the best of several candidates."""
-        good = {}
-        for text in texts:
-            if candidates := [answer for answer, problem in self._outcomes(text) if problem is None]:
-                good[text] = candidates
-        if (scorer := self.teacher.scorer) is not None:
-            pairs = [(text, answer) for text, candidates in good.items() for answer in candidates]
-            scores = iter([*scorer.score(pairs)])
-            ranked = {text: [next(scores).score for _ in candidates] for text, candidates in good.items()}
-            return {text: good[text][scored.index(max(scored))] for text, scored in ranked.items()}
-        return {text: candidates[least_risk(candidates)] for text, candidates in good.items()}
-
-
-def _fields(path: Path | None) -> dict[str, object]:
-    """Return the further fields of a request. Raises ConfigError unless the file is a JSON object."""
-    if path is None:
-        return {}
-    try:
-        fields: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"--request {path}: cannot be read as JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise ConfigError(f'--request {path}: must be a JSON object, such as {{"top_p": 0.9}}')
-    return fields
-
-
-def _price(options: ChatOptions) -> tuple[float, float]:
-    """Return the price of a token that is read, and of one that is written. Raises ConfigError."""
-    if options.price is None:
-        return 0.0, 0.0
-    try:
-        read, written = (float(part) / 1e6 for part in options.price.split(","))
-    except ValueError:
-        raise ConfigError(
-            f"--price {options.price}: must be the prices of a million tokens read and written, such as 0.1,0.4"
-        ) from None
-    return read, written
+            share = self._n_done / max(1, self._n_lines)
+            say(f"{self._n_done:,} of {amount(self._n_lines, 'line')} ({share:.0%}), {status}")

@@ -17,7 +17,7 @@ from nmt.tables import Format
 _Name = TypeVar("_Name", bound=str)
 
 
-def option(name: str, text: str, metavar: str | None = None, **settings: Any) -> Any:
+def option(name: str, text: str | None, metavar: str | None = None, **settings: Any) -> Any:
     """Return the declaration of an option with a help text. settings: further arguments of `typer.Option`."""
     return typer.Option(name, help=text, metavar=metavar, **settings)
 

@@ -391,7 +391,7 @@ def distil(
     else:
         data_config = load_config(str(config or student_config), [*filter(is_of_text, overrides)])
         overrides = [*filterfalse(is_of_text, overrides)]
-        translating = ChatTeacher.of(options, data_config.data, data_config.data.direction)
+        translating = ChatTeacher(options, data_config.data, data_config.data.direction)
     request = Distillation(
         teacher=translating,
         config=data_config,
@@ -498,7 +498,7 @@ def back_translate(
     translating: Teacher
     if options is not None:
         forward = load_config(str(config), [*filter(is_of_text, overrides)]).data
-        translating = ChatTeacher.of(options, forward, f"{forward.tgt}-{forward.src}")
+        translating = ChatTeacher(options, forward, f"{forward.tgt}-{forward.src}")
     else:
         assert reverse is not None, "refused"
         model = ModelRef((reverse,), to=to, source=from_)

@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from nmt.chat.dry_run import is_dry_run
-from nmt.chat.teacher import ChatOptions, ChatTeacher
+from nmt.chat.settings import ChatOptions
+from nmt.chat.teacher import ChatTeacher
 from nmt.config.load import overridden
 from nmt.console import Progress, amount, say
 from nmt.files.read import fingerprint_of
@@ -44,7 +45,7 @@ def translate_by_chat(options: ChatOptions, direction: str, source: str, output:
         "train": [{"files": dict.fromkeys(sides_of(direction), "-")}],
     }
     data = overridden({"data": tree}, "--from and --to", []).data
-    teacher = ChatTeacher.of(options, data, direction)
+    teacher = ChatTeacher(options, data, direction)
     lines = [text] if text is not None else [line for window in input_windows(source) for line in window]
     if is_dry_run(teacher, lines):
         return
@@ -52,12 +53,8 @@ def translate_by_chat(options: ChatOptions, direction: str, source: str, output:
     def translate(chat: OpenTeacher, rows: Sequence[str], first: int, progress: Progress) -> Iterator[str]:
         return (next(iter(texts), "") for texts in chat.translations(rows, first, progress))
 
-    def count(chat: OpenTeacher, path: Path) -> dict[str, int]:
-        counts = Counter[str]()
-        for translation, line in zip(path.read_text(encoding="utf-8").split("\n"), lines, strict=False):
-            if line.strip() and not translation and (reason := chat.reason(line)):
-                counts[reason] += 1
-        return dict(counts)
+    def count(chat: OpenTeacher, _: Path) -> dict[str, int]:
+        return Counter(filter(None, map(chat.reason, lines)))
 
     with ExitStack() as opened:
         work = Path(f"{output}.work")
@@ -74,5 +71,4 @@ def translate_by_chat(options: ChatOptions, direction: str, source: str, output:
         if output != "-":
             if (work / "rejected.tsv").is_file():
                 shutil.move(work / "rejected.tsv", f"{output}.rejected.tsv")
-                say(f"{output}.rejected.tsv: lines without a good answer, with the reason and the last answer")
             shutil.rmtree(work)

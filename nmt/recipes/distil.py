@@ -18,9 +18,9 @@ from nmt.data.settings import DataConfig
 from nmt.data.sources import AnyTrainSource, FilesSource, TrainFiles, joint_license
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.compare import compare
-from nmt.evaluate.compare.screen import number, spanned, verdicts
+from nmt.evaluate.compare.screen import ComparisonReport
 from nmt.evaluate.compare.systems import Group, System, TextToTranslate
-from nmt.evaluate.metrics import corpus_score, default_tokenizer, few_four_grams, metric_name
+from nmt.evaluate.metrics import default_tokenizer
 from nmt.files.read import checksum
 from nmt.layout import DataDir
 from nmt.recipes.directory import (
@@ -286,22 +286,19 @@ TIMED = 300
 
 
 def compared(request: Distillation, student: Path, data: DataDir) -> Iterator[str]:
-    """Yield the lines of a table that compares a student with its teacher on a test set of the student's data, with
-    the differences and their significance.
+    """Yield the lines of a comparison of a student with its teacher on a test set of the student's data, and of a table
+    with the sizes and speeds of runs.
 
-    Without a test set, it is the development set, whose references are translations by the teacher. Runs are also
-    measured as CTranslate2 models in int8, if that package is installed.
+    Without a test set, it is the development set, whose references are translations by the teacher, and a language
+    model is left out. Runs are also measured as CTranslate2 models in int8, if that package is installed.
     """
     corpus = Corpus.open(data)
     split = corpus.split([*corpus.tests, "valid"][0])
+    name = split.name if corpus.tests else "held-out lines, as the teacher translates them"
     src, tgt = request.config.data.sides
     lines = split.text(src)
-    references = split.text(tgt)
-    where = f"test set, {split.n:,} lines"
-    if not corpus.tests:
-        where = f"{split.n:,} held-out lines, as the teacher translates them"
     translations: dict[str, list[str]] = {}
-    facts: dict[str, tuple[str, str, str]] = {}
+    rows = [["", "million parameters", "MB", "sentences/s"]]
     systems = [*_systems("student", ModelRef((student,)), None)]
     teacher = request.teacher
     if isinstance(teacher, RunTeacher):
@@ -309,31 +306,14 @@ def compared(request: Distillation, student: Path, data: DataDir) -> Iterator[st
     elif corpus.tests:
         with teacher.opened(request.output, len(lines)) as asking, Progress("translating", len(lines)) as progress:
             translations["teacher"] = [next(iter(texts), "") for texts in asking.translations(lines, 0, progress)]
-        facts["teacher"] = "", "", ""
     for label, system, search, n_parameters, n_bytes in systems:
         translations[label] = [best.text for best, *_ in system.translate_lines(lines, search)]
         speed = _speed(system, lines[:TIMED], search)
-        facts[label] = f"{n_parameters / 1e6:.1f}", f"{n_bytes / 1e6:.1f}", f"{speed:.1f}"
-    rows = [["", "BLEU", "chrF", "million parameters", "MB", "sentences/s"]]
-    signatures = set()
-    for label, texts in translations.items():
-        scores = [corpus_score(metric, texts, references, tgt) for metric in ("bleu", "chrf")]
-        signatures |= {score.signature for score in scores}
-        rows.append([label, *(f"{score.value:.2f}" for score in scores), *facts[label]])
-    yield f"on the {where}; {', '.join(sorted(signatures))}"
-    yield from aligned(rows, range(1, 6))
-    if "teacher" in translations:
-        groups = [Group(label, (System(label, translations[label]),)) for label in ("teacher", "student")]
-        text = TextToTranslate(split.name, references, languages=(src, tgt))
-        comparison = compare(text, groups, metrics=("bleu", "chrf"))
-        for result in comparison.results:
-            difference = result.entries[1].difference
-            assert difference is not None
-            value = number(result.metric, difference.value, signed=True)
-            interval = spanned(result.metric, difference.interval, signed=True)
-            yield f"student - teacher: {metric_name(result.metric.name)} {value}, 95 % {interval}, p {difference.p:.4f}"
-        yield from verdicts(comparison)
-    yield from filter(None, [few_four_grams(references, tgt)])
+        rows.append([label, f"{n_parameters / 1e6:.1f}", f"{n_bytes / 1e6:.1f}", f"{speed:.1f}"])
+    groups = [Group(label, (System(label, texts),)) for label, texts in translations.items()]
+    text = TextToTranslate(name, split.text(tgt), languages=(src, tgt))
+    yield from str(ComparisonReport(compare(text, groups, metrics=("bleu", "chrf"))).as_table().text).split("\n")
+    yield from ("", *aligned(rows, range(1, 4)))
 
 
 def _systems(

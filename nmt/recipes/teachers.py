@@ -7,14 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from nmt.config import Config
 from nmt.config.load import load_saved_config
 from nmt.console import Progress
 from nmt.data.manifest import folder_of
 from nmt.data.settings import DataConfig
-from nmt.data.sources import TeacherRecord
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files.write import lock_holder
 from nmt.layout import DataDir, RunDir
@@ -22,45 +21,9 @@ from nmt.runs.info import check_is_run, read_info
 from nmt.search.settings import SearchConfig
 
 if TYPE_CHECKING:  # these import torch, which `nmt bidirectional` does not need
+    from nmt.chat.teacher import Asking, ChatTeacher
     from nmt.runs.model import AnyModel, ModelRef
     from nmt.translate.loading import Translator
-
-
-class OpenTeacher(Protocol):
-    """A teacher that is ready to translate."""
-
-    def translations(self, lines: Sequence[str], first: int, progress: Progress) -> Iterator[list[str]]:
-        """Yield the usable translations of each line, best first, and count the lines. first: the number of the first
-        line."""
-
-    def reason(self, line: str) -> str | None:
-        """Return why a line has no usable translation; None if the search did not finish one."""
-
-
-class Teacher(Protocol):
-    """What translates the text of a recipe."""
-
-    @property
-    def name(self) -> str:
-        """The name for messages."""
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """What determines the translations, as JSON values."""
-
-    @property
-    def license(self) -> str | None:
-        """The licences of the public models on which it is based."""
-
-    def data_directory(self, data: DataConfig, otherwise: str) -> Path:
-        """Return the data directory whose text it translates by default. Raises DataError if it has none; `otherwise`
-        names what to give instead."""
-
-    def opened(self, recipe: Path, n_lines: int) -> AbstractContextManager[OpenTeacher]:
-        """Return the teacher, ready to translate the lines of a recipe into its directory."""
-
-    def record(self, recipe: Path, n_lines: int) -> TeacherRecord | None:
-        """Return the record for the settings of the corpus; None for a run. n_lines: the number of translations."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +80,7 @@ class RunTeacher:
         path = folder_of(DataDir(Path(recorded)), "-".join(data.pair)).path
         return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
-    def opened(self, recipe: Path, n_lines: int) -> AbstractContextManager[RunTeacher]:  # noqa: ARG002
+    def opened(self, recipe: Path | None, n_lines: int) -> AbstractContextManager[RunTeacher]:  # noqa: ARG002
         """Return the teacher itself, which loads its weights when it translates."""
         return nullcontext(self)
 
@@ -140,6 +103,13 @@ class RunTeacher:
 
     def reason(self, line: str) -> None:
         """Return None: a line without a translation has no finished one."""
+
+
+Teacher: TypeAlias = "RunTeacher | ChatTeacher"
+"""What translates the text of a recipe: `opened(recipe, n_lines)` makes it ready for it."""
+OpenTeacher: TypeAlias = "RunTeacher | Asking"
+"""A teacher that is ready: `translations` yields the usable translations of each line, best first, and `reason` says
+why a line has none, if that is known."""
 
 
 def run_config(model: AnyModel) -> Config:
