@@ -26,7 +26,7 @@ def dry_run(teacher: ChatTeacher, lines: Iterable[str]) -> Iterator[str]:
     for name, n in sorted(counts.items()):
         yield f"{n:>12,}  {name}"
     ordered = sorted(texts)
-    shown = ordered[:: -(-len(ordered) // N_SHOWN) or 1]
+    shown = ordered[:: max(1, len(ordered) // N_SHOWN)][:N_SHOWN]
     with teacher.opened(None, len(shown)) as asking, Progress("translating") as progress:
         answers = [*asking.translations(shown, 0, progress)]
         totals = asking.answers.totals()

@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -77,7 +77,7 @@ class ChatTeacher:
         if options.scorer is not None:
             self.scorer = Translator.load_for(direction, "--scorer", [options.scorer])
         try:
-            self._prices = [float(part) / 1e6 for part in (options.price or "0,0").split(",", 1)]
+            self._read_price, self._written_price = (float(part) / 1e6 for part in (options.price or "0,0").split(","))
             self._fields = json.loads("\n".join(read_lines(options.request)) if options.request else "{}")
             self.client(Stop())
         except (ValueError, TypeError) as error:
@@ -119,13 +119,15 @@ class ChatTeacher:
         """
         path = ":memory:" if recipe is None else recipe / "answers.db"
         try:
-            answers = Answers(path)
-            with stopping(Stop(work="the requests under way")) as stop, ThreadPool(self.options.parallel) as pool:
+            with (
+                closing(Answers(path)) as answers,
+                stopping(Stop(work="the requests under way")) as stop,
+                ThreadPool(self.options.parallel) as pool,
+            ):
                 asking = Asking(self, answers, stop, pool, n_lines)
                 yield asking
             if recipe is not None and asking.rejected:
                 replace_file(recipe / "rejected.tsv", "".join(asking.rejected))
-            answers.close()
         except sqlite3.Error as error:
             raise DataError(f"{path}: the answers cannot be kept or read: {error}") from error
 
@@ -155,7 +157,7 @@ class ChatTeacher:
 
     def cost(self, used: Totals) -> float:
         """Return the cost of tokens."""
-        return used.read * self._prices[0] + used.written * self._prices[1]
+        return used.read * self._read_price + used.written * self._written_price
 
     def spent(self, used: Totals) -> str:
         """Format the numbers of tokens and their cost."""
@@ -201,7 +203,8 @@ class Asking:
         while questions:
             failure: Exception | None = None
             for question, result in self._pool.imap_unordered(self._answer, questions):
-                failure = failure or self._received(question, result)
+                error = self._received(question, result)  # answers are kept after a failure, too
+                failure = failure or error
                 if failure is not None:
                     self._stop.signal = str(failure)  # no other request begins
                 self._n_asked += len(question.lines)
@@ -288,7 +291,7 @@ class Asking:
                 say(f"{result}; the text was {question.lines[0][:60]!r}")
                 self._n_errors += 1
                 result = Answer("", REFUSED)
-            case DataError() if getattr(result.__cause__, "may_pass", False):
+            case DataError() if status_of(result) >= 429 or getattr(result.__cause__, "may_pass", False):
                 return StoppedError(f"{result}{AGAIN}")
             case Exception():
                 return result

@@ -13,7 +13,7 @@ from nmt.errors import ConfigError
 _NAMES = {
     # options with which runs translate, so that they have no effect on translations in a file
     "RUNS": "--data|--output|--samples|--from|--via|--beam|--length-penalty|--set|--checkpoint|--weights|--precision",
-    "CHAT": "--teacher-model|--terms|--prompt|--lines-per-request|--candidates|--scorer|--request|--parallel|--price"
+    "CHAT": "--teacher-model|--prompt|--lines-per-request|--candidates|--scorer|--request|--parallel|--price"
     "|--max-tokens|--max-cost|--unchecked|--dry-run",
     "LINES": "--prefix|--constraints|--alignments|--attention",
     "REVIEW": "--set|--lm|--lm-weight|--tag|--glossary|--tm|--beam|--length-penalty|--via",

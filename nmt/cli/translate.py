@@ -246,7 +246,7 @@ def translate(
     if (model_asked := chat_options(chat)) is not None:
         from nmt.recipes.ask import translate_by_chat
 
-        translate_by_chat(model_asked, f"{from_}-{to}", source, output or "-", text)
+        translate_by_chat(model_asked, (str(from_), str(to)), source, output or "-", text)
         return
     from nmt.cli.defaults import resolve_models, search_settings, searching
     from nmt.languages.directions import ANY

@@ -102,14 +102,14 @@ def check_url(url: str) -> str:
 
 @contextmanager
 def answer(
-    url: str, headers: Mapping[str, str] | None = None, data: bytes | None = None, timeout: float = TIMEOUT
+    url: str, headers: Mapping[str, str] | None = None, data: bytes | None = None, timeout: float | None = None
 ) -> Iterator[HTTPResponse]:
     """Request a URL, or post `data` to it, and yield the response. Errors of the request, and of reading the response
-    in the block, are raised as Failure. `timeout`: seconds without data.
+    in the block, are raised as Failure. `timeout`: seconds without data, by default `TIMEOUT`.
     """
     request = Request(url, data, {"User-Agent": "nmt", **(headers or {})})
     try:
-        with build_opener(_Redirects).open(request, timeout=timeout) as response:
+        with build_opener(_Redirects).open(request, timeout=timeout or TIMEOUT) as response:
             yield response
     except HTTPError as error:
         body = b""

@@ -16,7 +16,6 @@ from nmt.config.load import overridden
 from nmt.console import Progress, amount, say
 from nmt.files.read import fingerprint_of
 from nmt.files.write import open_output, refuse_overwriting
-from nmt.languages.directions import sides_of
 from nmt.recipes.directory import RecipeDir
 from nmt.recipes.teachers import OpenTeacher
 from nmt.translate.files import input_windows
@@ -26,12 +25,15 @@ MAX_CHARS = 10_000
 """Maximum length of a line."""
 
 
-def translate_by_chat(options: ChatOptions, direction: str, source: str, output: str, text: str | None) -> None:
+def translate_by_chat(
+    options: ChatOptions, languages: tuple[str, str], source: str, output: str, text: str | None
+) -> None:
     """Translate lines; a line without a good translation is blank, counted, and listed in OUTPUT.rejected.tsv.
 
     Answers are kept in OUTPUT.work until the output is complete; without an output file, they are not kept.
 
     Args:
+        languages: the source and the target language.
         source: a file, or `-` for standard input.
         output: the file to write, or `-` for standard output.
         text: a sentence to translate instead of `source`.
@@ -39,12 +41,9 @@ def translate_by_chat(options: ChatOptions, direction: str, source: str, output:
     Raises ConfigError, DataError, and StoppedError if the work was stopped.
     """
     refuse_overwriting([output], [source])
-    tree = {
-        "direction": direction,
-        "max_chars": MAX_CHARS,
-        "train": [{"files": dict.fromkeys(sides_of(direction), "-")}],
-    }
-    data = overridden({"data": tree}, "--from and --to", []).data
+    direction = "-".join(languages)
+    tree: dict[str, object] = {"direction": direction, "train": [{"files": dict.fromkeys(languages, "-")}]}
+    data = overridden({"data": {**tree, "max_chars": MAX_CHARS}}, "--from and --to", []).data
     teacher = ChatTeacher(options, data, direction)
     lines = [text] if text is not None else [line for window in input_windows(source) for line in window]
     if is_dry_run(teacher, lines):
@@ -54,7 +53,7 @@ def translate_by_chat(options: ChatOptions, direction: str, source: str, output:
         return (next(iter(texts), "") for texts in chat.translations(rows, first, progress))
 
     def count(chat: OpenTeacher, _: Path) -> dict[str, int]:
-        return Counter(filter(None, map(chat.reason, lines)))
+        return Counter(filter(None, map(chat.reason, filter(str.strip, lines))))
 
     with ExitStack() as opened:
         work = Path(f"{output}.work")

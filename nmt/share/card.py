@@ -15,7 +15,7 @@ from nmt.config import Config
 from nmt.console import printable
 from nmt.data.manifest import Manifest, read_contents
 from nmt.data.settings import DataConfig
-from nmt.data.sources import NOT_STATED, HubSource, train_number
+from nmt.data.sources import NOT_STATED, HubSource, TrainSource, train_number
 from nmt.errors import CheckpointError, DataError
 from nmt.evaluate.metrics import MetricName, corpus_score, metric_name
 from nmt.evaluate.report import metrics_of, signature, values
@@ -291,6 +291,11 @@ def _data(card: Card) -> Iterator[str]:
             if counts:
                 facts.append(f"{sum(counts):,} {unit} {name}")
         yield f"- {purpose}: {', '.join(facts)}, licence: {printable(source.license or NOT_STATED)}"
+        if isinstance(source, TrainSource) and (teacher := source.teacher) is not None:
+            made = f"{teacher.lines:,} lines translated by {teacher.model} at {teacher.host}, {teacher.date}"
+            how = f"temperature {teacher.temperature}, {teacher.tokens:,} tokens, prompt: {teacher.prompt!r}"
+            yield f"  - {printable(f'{made}; {how}')}"
+            yield f"  - terms of the provider: {printable(teacher.terms)}"
     if "valid" not in sources:
         n = sum(manifest.splits["valid"].pairs for manifest in manifests if "valid" in manifest.splits)
         n_pairs = f", {n:,} pairs" if n else ""

@@ -15,6 +15,22 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from loopback import serving
+from nmt.chat.settings import ChatOptions
+from nmt.chat.teacher import ChatTeacher
+from nmt.config.load import overridden
+
+WORDS = {
+    "Der": "The", "der": "the", "Die": "The", "Hund": "dog", "Hunde": "dogs", "bellt": "barks", "eine": "a",
+    "Eine": "A", "Katze": "cat", "schläft": "sleeps", "sieht": "sees", "die": "the", "und": "and", "im": "in the",
+    "Garten": "garden", "laut": "loudly", "heute": "today", "Mann": "man", "Frau": "woman", "Haus": "house",
+    "groß": "big", "ist": "is", "rote": "red", "Ball": "ball", "rollt": "rolls", "ein": "a", "Ein": "A",
+}  # fmt: skip
+
+
+def word_by_word(line: str) -> str:
+    """Translate German words that are known."""
+    return re.sub(r"\w+", lambda match: WORDS.get(match[0], match[0]), line)
+
 
 Answer = dict[str, Any]
 """The fields of a choice besides its message: `text` is the content; `status`, `headers` and `raw` replace the answer;
@@ -161,3 +177,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
         except OSError:  # the client was killed
             self.close_connection = True
+
+
+Ask = Callable[..., list[str]]
+"""A function that translates lines with the options of a teacher."""
+
+
+def teacher_of(server: ChatServer, **options: Any) -> ChatTeacher:
+    """Return a teacher from German into English."""
+    data = {"direction": "de-en", "train": [{"files": {"de": "x.de", "en": "x.en"}}]}
+    config = overridden({"data": data}, "test", [])
+    settings = ChatOptions(teacher_url=server.url, teacher_model="m", **options)
+    return ChatTeacher(settings, config.data, "de-en")

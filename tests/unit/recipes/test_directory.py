@@ -15,10 +15,11 @@ from nmt.errors import CheckpointError
 from nmt.files.write import Lock
 from nmt.layout import RunDir
 from nmt.recipes import directory
-from nmt.recipes.directory import RecipeDir, run_config
+from nmt.recipes.directory import RecipeDir
+from nmt.recipes.teachers import RunTeacher, run_config
 from nmt.runs.info import Selected, write_selected
 from nmt.runs.model import ModelRef, open_saved
-from nmt.translate.loading import Translator
+from nmt.search.settings import SearchConfig
 from places import GOLDEN
 from recipe_folder import lines_of
 
@@ -47,7 +48,7 @@ def test_run_that_still_trains_is_not_used_by_recipes_and_else_with_a_note(
     assert run_config(run.path).data.direction == "aa-bb"
 
 
-def test_text_is_read_lazily_while_translating(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_read_lazily_while_translating() -> None:
     n_read = 0
 
     def rows() -> Iterator[str]:
@@ -56,13 +57,12 @@ def test_text_is_read_lazily_while_translating(monkeypatch: pytest.MonkeyPatch) 
             n_read += 1
             yield str(number)
 
-    def translate(_: Translator, chunk: Sequence[str], first: int) -> list[str]:
+    def translate(_: object, chunk: Sequence[str], first: int, __: object) -> list[str]:
         assert n_read == min(first + 16, 100) and chunk[0] == str(first)
         return [f"t{line}" for line in chunk]
 
-    monkeypatch.setattr(Translator, "load", lambda *_: None)
-    recipe = RecipeDir(Path("out"), {}, ModelRef())
-    recipe.write("all", rows(), 100, translate, lambda path: {"lines": len(lines_of(path))})
+    recipe = RecipeDir(Path("out"), {}, RunTeacher(ModelRef(), SearchConfig()))
+    recipe.write("all", rows(), 100, translate, lambda _, path: {"lines": len(lines_of(path))})
     assert lines_of(Path("out/all")) == [f"t{number}" for number in range(100)]
 
 

@@ -19,6 +19,7 @@ from nmt.layout import DataDir, RunDir
 from nmt.recipes import directory as commands
 from nmt.recipes import distil
 from nmt.recipes.distil import UNFINISHED, nearest
+from nmt.recipes.teachers import RunTeacher
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.info import Selected, write_selected
 from nmt.runs.model import ModelRef, open_saved
@@ -155,12 +156,14 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     assert config.tokenizer.vocab_size == 310 and config.model.decoder_layers == 1
     student, other = (Translator.load(path).tokenizers.fingerprint for path in (run, teacher))
     assert student != other
-    rows = [line.split() for line in done.out.splitlines() if line.startswith(("teacher", "student"))]
-    assert {"teacher", "student"} <= {row[0] for row in rows} and all(float(row[-1]) > 0 for row in rows)
-    assert "on the test set, 10 lines" in done.out
+    sizes = done.out[done.out.index("million parameters") :].splitlines()[1:]
+    assert [line.split()[0].strip(",") for line in sizes[:1]] == ["teacher"]
+    assert sizes[-1].startswith("student") and all(float(line.split()[-1]) > 0 for line in sizes)
+    assert "test: aa-bb, 10 lines, compared with teacher" in done.out
 
     def table(search: SearchConfig) -> list[str]:
-        rows = distil.compared(ModelRef((teacher,)), run, DataDir(config.data.directory), search)
+        request = distil.Distillation(RunTeacher(ModelRef((teacher,)), search), config, Path("out"))
+        rows = distil.compared(request, run, DataDir(config.data.directory))
         return [row.split("  ")[0] for row in rows][-3:]
 
     real = distil.engine_for
@@ -177,7 +180,7 @@ def test_student_of_monolingual_text_has_its_own_tokenizer(
     ("options", "expected"),
     [
         (["--n-best", "2"], "--n-best"),
-        (["--with-originals"], "--with-originals"),
+        (["--with-originals"], "training.max_steps"),
         (["--mono", "absent.aa"], "absent.aa"),
         (["--mono", "empty.aa"], "empty.aa"),
         (["--config", "sample.yaml"], "--config"),
