@@ -14,7 +14,7 @@ N_SHOWN = 3
 
 def dry_run(teacher: ChatTeacher, lines: Iterable[str]) -> Iterator[str]:
     """Ask for the translations of three lines, which are not kept, and yield the lines of a report: the numbers of
-    lines, tokens and their cost, and the three answers. Raises what `Asking.translations` raises.
+    lines, tokens and their cost, and the three answers. Raises what `ChatTeacher.translations` raises.
     """
     counts = Counter[str]()
     texts = set[str]()
@@ -27,9 +27,9 @@ def dry_run(teacher: ChatTeacher, lines: Iterable[str]) -> Iterator[str]:
         yield f"{n:>12,}  {name}"
     ordered = sorted(texts)
     shown = ordered[:: max(1, len(ordered) // N_SHOWN)][:N_SHOWN]
-    with teacher.opened(None, len(shown)) as asking, Progress("translating") as progress:
-        answers = [*asking.translations(shown, 0, progress)]
-        totals = asking.answers.totals()
+    with teacher.opened(None, len(shown)), Progress("translating") as progress:
+        answers = [*teacher.translations(shown, 0, progress)]
+        totals = teacher.used
         # servers count tokens in their own way: their counts for the lines shown are scaled
         size = teacher.options.lines_per_request
         questions = [teacher.prompter.prompt(ordered[i : i + size]) for i in range(0, len(ordered), size)]
@@ -38,7 +38,7 @@ def dry_run(teacher: ChatTeacher, lines: Iterable[str]) -> Iterator[str]:
         used = totals._replace(read=round(scale * sum(map(estimated_tokens, questions))), written=round(written))
         yield f"about {teacher.spent(used)}"
         for line, translations in zip(shown, answers, strict=True):
-            answer = translations[0] if translations else str(asking.reason(line))
+            answer = translations[0] if translations else str(teacher.reason(line))
             yield from ("", printable_sentence(line), f"  {printable_sentence(answer)}")
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from nmt.chat.answers import Answer
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.prepare.download import JSON_BYTES, Failure, answer, check_url, retried
+from nmt.process import Stop
 
 KEY = "OPENAI_API_KEY"
 """The environment variable with the key."""
@@ -22,6 +24,7 @@ TIMEOUT = 300.0
 PATH = "/chat/completions"
 INVALID = (400, 413, 422)
 """The statuses of requests that a server refuses because of their content."""
+POLL = 0.2  # seconds between two checks whether the process should stop
 _THOUGHTS = 8192  # tokens that a model may use to reason before it answers
 
 
@@ -49,15 +52,13 @@ def status_of(error: DataError) -> int:
 class Client:
     """A client of one model on a server; it can be used by several threads."""
 
-    def __init__(
-        self, url: str, model: str, temperature: float, fields: Mapping[str, object], sleep: Callable[[float], object]
-    ) -> None:
+    def __init__(self, url: str, base: Mapping[str, Any], fields: Mapping[str, object]) -> None:
         """Set up the client, without a request.
 
         Args:
             url: the base of the API, such as `http://localhost:8000/v1`.
+            base: the model and the temperature of each request.
             fields: further fields of each request, which replace those with the same names; None removes a field.
-            sleep: waits for some seconds before another try.
 
         The key is read from the environment variable `KEY`, if it is set. Raises ConfigError or DataError.
         """
@@ -68,9 +69,10 @@ class Client:
         self._url = urlunsplit(parts._replace(path=path))
         self._name = self._url.partition("?")[0]  # a query may contain a key
         self.host = parts.hostname or ""
-        self._base = {"model": model, "temperature": temperature}
+        self.stop = Stop(work="the requests under way")
+        """Ends all pauses between tries."""
+        self._base = base
         self._fields = fields
-        self._sleep = sleep
         self._key = os.environ.get(KEY, "").strip()
         if not (self._key.isascii() and self._key.isprintable()):  # an error of the request would show it
             raise ConfigError(f"{KEY}: is not a key, since it has characters that are not printable ASCII")
@@ -104,6 +106,13 @@ class Client:
             else:
                 self._refused |= refused  # now it is known that they were the reason
                 return result
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait before another try. Raises Interrupted if the process should stop."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.stop.poll()
+            time.sleep(min(seconds, POLL))
 
     def _request(self, question: Question, refused: set[str]) -> dict[str, object]:
         """Return the fields of a request."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from nmt.chat.answers import REFUSED, UNPLACED, Answer, Answers, Totals
 from nmt.chat.checks import Checks, without_thoughts
 from nmt.chat.prompt import SIMILARITY, Prompter, divided, read_prompt
-from nmt.chat.protocol import INVALID, Client, Question, status_of
+from nmt.chat.protocol import INVALID, POLL, Client, Question, status_of
 from nmt.chat.settings import ChatOptions
 from nmt.console import Progress, amount, say
 from nmt.data.settings import DataConfig
@@ -29,7 +29,7 @@ from nmt.files.write import replace_file
 from nmt.languages.directions import sides_of
 from nmt.prepare.cleaning.cleaner import LineCleaner
 from nmt.prepare.cleaning.counts import REASONS
-from nmt.process import Interrupted, Stop, stopping
+from nmt.process import Interrupted, stopping
 from nmt.search.settings import SearchConfig
 from nmt.text.glossaries import read_glossary
 from nmt.text.lines import read_lines
@@ -44,7 +44,6 @@ MOST_ERRORS = 5
 SAMPLING_TEMPERATURE = 0.7
 """The temperature of several candidates."""
 AGAIN = "; all answers are kept, and the same command continues"
-_POLL = 0.2  # seconds
 
 
 class ChatTeacher:
@@ -59,7 +58,6 @@ class ChatTeacher:
         Raises ConfigError, and DataError if a file cannot be read.
         """
         self.options = options
-        self.direction = direction
         self.name = options.teacher_model
         """The language model, for messages."""
         languages = src, tgt = sides_of(direction)
@@ -68,101 +66,91 @@ class ChatTeacher:
         if memory is not None:
             memory.use_for(SIMILARITY, SearchConfig())
         self.prompter = Prompter(read_prompt(options.prompt), languages, glossary, memory)
-        self.checks = Checks(data, languages)
+        self._checks = Checks(data, languages)
         # the forms of letters are not known yet
         repair = [name for name in data.clean.repair or () if name != "letters"]
         clean = data.clean.model_copy(update={"repair": repair})
         self._cleaner = LineCleaner(data.model_copy(update={"clean": clean}), src, ())
-        self.scorer: Translator | None = None
+        self._scorer: Translator | None = None
         if options.scorer is not None:
-            self.scorer = Translator.load_for(direction, "--scorer", [options.scorer])
+            self._scorer = Translator.load_for(direction, "--scorer", [options.scorer])
         try:
-            self._read_price, self._written_price = (float(part) / 1e6 for part in (options.price or "0,0").split(","))
-            self._fields = json.loads("\n".join(read_lines(options.request)) if options.request else "{}")
-            self.client(Stop())
+            read, written = map(float, (options.price or "0,0").split(","))
+            self._prices = read, written
+            fields = json.loads("\n".join(read_lines(options.request)) if options.request else "{}")
+            temperature = SAMPLING_TEMPERATURE if options.candidates > 1 else 0.0
+            self._client = Client(options.teacher_url, {"model": self.name, "temperature": temperature}, {**fields})
         except (ValueError, TypeError) as error:
             raise ConfigError(
                 f"--price must be the prices of a million tokens read and written, such as 0.1,0.4, and --request a "
                 f"file with a JSON object: {error}"
             ) from None
-
-    @property
-    def settings(self) -> dict[str, object]:
+        self.settings = {
+            "direction": direction,
+            "model": self.name,
+            "prompt": self.prompter.template,
+            "request": fields,
+            "scorer": str(self._scorer and self._scorer.origin),
+            "glossary": glossary and glossary.fingerprint,
+            "tm": memory and memory.fingerprint,
+            **options.model_dump(include={"lines_per_request", "candidates", "unchecked"}),
+        }
         """What determines the translations, as JSON values."""
-        options = self.options
-        settings: dict[str, object] = {
-            "direction": self.direction, "model": self.name, "prompt": self.prompter.template, "request": self._fields,
-            "scorer": str(self.scorer and self.scorer.origin),
-        }  # fmt: skip
-        for name, part in (("glossary", self.prompter.glossary), ("tm", self.prompter.memory)):
-            settings[name] = part and part.fingerprint
-        return settings | options.model_dump(include={"lines_per_request", "candidates", "unchecked"})
+        self._n_lines = self._n_done = self._n_asked = self._n_errors = 0
 
-    def client(self, stop: Stop) -> Client:
-        """Return a client, whose pauses end when the process should stop. Raises ConfigError or DataError."""
-
-        def sleep(seconds: float) -> None:
-            until = time.monotonic() + seconds
-            while time.monotonic() < until:
-                stop.poll()
-                time.sleep(min(seconds, _POLL))
-
-        temperature = SAMPLING_TEMPERATURE if self.options.candidates > 1 else 0.0
-        return Client(self.options.teacher_url, self.name, temperature, {**self._fields}, sleep)
+    def data_directory(self, data: DataConfig, otherwise: str) -> Path:  # noqa: ARG002
+        """Return the data directory of the configuration."""
+        return data.directory
 
     @contextmanager
-    def opened(self, recipe: Path | None, n_lines: int) -> Iterator[Asking]:
-        """Ask, and keep all answers in the directory of a recipe; None keeps nothing. SIGINT, SIGTERM and SIGHUP stop
-        it when the requests under way are answered.
+    def opened(self, recipe: Path | None, n_lines: int) -> Iterator[None]:
+        """Be ready to translate, and keep all answers in the directory of a recipe; None keeps nothing. SIGINT, SIGTERM
+        and SIGHUP stop it when the requests under way are answered.
 
         n_lines: the number of lines of the text, for the progress. Raises DataError if answers cannot be kept.
         """
         path = ":memory:" if recipe is None else recipe / "answers.db"
         try:
-            with (
-                closing(Answers(path)) as answers,
-                stopping(Stop(work="the requests under way")) as stop,
-                ThreadPool(self.options.parallel) as pool,
-            ):
-                asking = Asking(self, answers, stop, pool, n_lines)
-                yield asking
-            if recipe is not None and asking.rejected:
-                replace_file(recipe / "rejected.tsv", "".join(asking.rejected))
+            with closing(Answers(path)) as self._answers, ThreadPool(self.options.parallel) as self._pool:
+                self.used = self._answers.totals()
+                self._n_lines = n_lines
+                self._began = self._said = time.monotonic()
+                self._rejected = list[str]()
+                with stopping(self._client.stop):
+                    yield
+                if recipe is not None and self._rejected:
+                    replace_file(recipe / "rejected.tsv", "".join(self._rejected))
         except sqlite3.Error as error:
             raise DataError(f"{path}: the answers cannot be kept or read: {error}") from error
-
-    def data_directory(self, data: DataConfig, otherwise: str) -> Path:  # noqa: ARG002
-        """Return the data directory of the configuration."""
-        return data.directory
 
     def record(self, recipe: Path, n_lines: int) -> TeacherRecord:
         """Return the record for the settings of the corpus, which is made only once. n_lines: the number of
         translations. Raises DataError."""
         path = recipe / "teacher.json"
         if not path.is_file():
-            with self.opened(recipe, 0) as asking:
-                totals = asking.answers.totals()
-                record = TeacherRecord(
-                    model=totals.models or self.name,
-                    host=asking.client.host,
-                    prompt=self.prompter.template,
-                    temperature=asking.client.temperature,
-                    date=" to ".join(dict.fromkeys(map(str, (totals.first, totals.last)))),
-                    lines=n_lines,
-                    tokens=totals.read + totals.written,
-                    terms=self.options.terms or "",
-                )
+            with self.opened(recipe, 0):
+                used = self.used
+            record = TeacherRecord(
+                model=used.models or self.name,
+                host=self._client.host,
+                prompt=self.prompter.template,
+                temperature=self._client.temperature,
+                date=" to ".join(dict.fromkeys(map(str, (used.first, used.last)))),
+                lines=n_lines,
+                tokens=used.read + used.written,
+                terms=self.options.terms or "",
+            )
             replace_file(path, document_text(record))
         return read_document(path, TeacherRecord, DataError)
 
     def cost(self, used: Totals) -> float:
         """Return the cost of tokens."""
-        return used.read * self._read_price + used.written * self._written_price
+        return (used.read * self._prices[0] + used.written * self._prices[1]) / 1e6
 
     def spent(self, used: Totals) -> str:
         """Format the numbers of tokens and their cost."""
         cost = f", cost {self.cost(used):,.4f}" if self.options.price else ""
-        return f"{used.read:,.0f} tokens read and {used.written:,.0f} written{cost}"
+        return f"{used.read:,} tokens read and {used.written:,} written{cost}"
 
     def asked(self, line: str) -> tuple[str, str | None]:
         """Return the text to translate for a line, repaired, and the reason why it is not asked for; None if it is."""
@@ -170,32 +158,13 @@ class ChatTeacher:
         reason = self._cleaner.reason(text)
         return text, reason and f"not translated: {REASONS[reason]}"
 
-
-class Asking:
-    """The work of asking for the translations of a text."""
-
-    def __init__(self, teacher: ChatTeacher, answers: Answers, stop: Stop, pool: ThreadPool, n_lines: int) -> None:
-        """See `ChatTeacher.opened`."""
-        self.answers = answers
-        self.client = teacher.client(stop)
-        self.rejected = list[str]()
-        """Rows of rejected.tsv: the reason, the line and the last answer."""
-        self._teacher = teacher
-        self._options = teacher.options
-        self._stop = stop
-        self._pool = pool
-        self._n_lines = n_lines
-        self._n_done = self._n_asked = self._n_errors = 0
-        self._used = answers.totals()
-        self._began = self._said = time.monotonic()
-
     def translations(self, lines: Sequence[str], first: int, progress: Progress) -> Iterator[list[str]]:  # noqa: ARG002
         """Yield a list with the translation of each line, in order; it is empty if none is good.
 
         Equal lines are asked for once, and none of those that are already answered. Raises DataError if the server
         does not answer, StoppedError if the process should stop or a limit is reached.
         """
-        asked = {line: self._teacher.asked(line) for line in dict.fromkeys(lines)}
+        asked = {line: self.asked(line) for line in dict.fromkeys(lines)}
         texts = dict.fromkeys(text for text, reason in asked.values() if reason is None)
         questions = [*self._questions(texts)]
         self._advance(len(lines) - sum(len(question.lines) for question in questions if not question.number), progress)
@@ -206,7 +175,7 @@ class Asking:
                 error = self._received(question, result)  # answers are kept after a failure, too
                 failure = failure or error
                 if failure is not None:
-                    self._stop.signal = str(failure)  # no other request begins
+                    self._client.stop.signal = str(failure)  # no other request begins
                 self._n_asked += len(question.lines)
                 self._advance(len(question.lines) if is_first and not question.number else 0, progress)
             if failure is not None:
@@ -220,46 +189,46 @@ class Asking:
 
     def reason(self, line: str) -> str | None:
         """Return why a line has no translation, and note the line in `rejected`; None if it has one."""
-        text, reason = self._teacher.asked(line)
+        text, reason = self.asked(line)
         outcomes = [] if reason else self._outcomes(text)
         if reason or not outcomes or any(problem is None for _, problem in outcomes):
             return reason
         last, problem = outcomes[-1]
-        self.rejected.append("\t".join(" ".join(cell.split()) for cell in (str(problem), line, last)) + "\n")
+        self._rejected.append("\t".join(" ".join(cell.split()) for cell in (str(problem), line, last)) + "\n")
         return f"left out: {problem}"
 
     def _best(self, text: str, answers: Sequence[str]) -> str:
         """Return the best of the good answers to a text."""
-        if self._teacher.scorer is None:
+        if self._scorer is None:
             return answers[least_risk(answers)]
-        scored = self._teacher.scorer.score([(text, answer) for answer in answers])
+        scored = self._scorer.score([(text, answer) for answer in answers])
         scores = [pair.score for pair in scored]
         return answers[scores.index(max(scores))]
 
     def _outcomes(self, text: str) -> list[tuple[str, str | None]]:
         """Return the checked answers to a text, with the reason to reject each."""
         outcomes = list[tuple[str, str | None]]()
-        for answer in self.answers.of(text).values():
+        for answer in self._answers.of(text).values():
             line = " ".join(without_thoughts(answer.text).split())
-            if self._options.unchecked and line:
+            if self.options.unchecked and line:
                 outcomes.append((line, None))
             elif answer.end != UNPLACED:
-                outcomes.append(self._teacher.checks.checked(text, answer))
+                outcomes.append(self._checks.checked(text, answer))
         return outcomes
 
     def _questions(self, texts: Collection[str]) -> Iterator[Question]:
         """Yield the questions that are not answered yet; a text is asked once more if no answer is good."""
-        n = self._options.candidates
+        n = self.options.candidates
         together: dict[int, list[str]] = {number: [] for number in range(n)}
         for text in texts:
-            known = self.answers.of(text)
+            known = self._answers.of(text)
             for number, answer in known.items():
                 if answer.end == UNPLACED:
                     yield self._question([text], number)
             missing = together.keys() - known
             for number in missing:
                 together[number].append(text)
-                if len(together[number]) == self._options.lines_per_request:
+                if len(together[number]) == self.options.lines_per_request:
                     yield self._question(together.pop(number), number)
                     together[number] = []
             reasons = [reason for _, reason in self._outcomes(text)]
@@ -270,15 +239,15 @@ class Asking:
                 yield self._question(rest, number)
 
     def _question(self, lines: Sequence[str], number: int, rejected: str = "") -> Question:
-        prompt = self._teacher.prompter.prompt(lines, rejected, self.client.has_format)
+        prompt = self.prompter.prompt(lines, rejected, self._client.has_format)
         limit = 256 + 4 * sum(len(line.encode()) + 8 for line in lines)
         return Question(tuple(lines), number, prompt, 8 * limit if rejected else limit)  # perhaps it was cut off
 
     def _answer(self, question: Question) -> tuple[Question, Answer | Exception]:
         """Return the answer to a question, or the error, in a thread."""
         try:
-            self._stop.poll()
-            return question, self.client.ask(question)
+            self._client.stop.poll()
+            return question, self._client.ask(question)
         except Exception as error:  # raised again in the main thread
             return question, error
 
@@ -286,7 +255,7 @@ class Asking:
         """Keep an answer, and return the error that ends the work, if there is one."""
         match result:
             case Interrupted():
-                return StoppedError(f"stopped: {self._stop.reason}{AGAIN}")
+                return StoppedError(f"stopped: {self._client.stop.reason}{AGAIN}")
             case DataError() if status_of(result) in INVALID and self._n_errors < MOST_ERRORS:
                 say(f"{result}; the text was {question.lines[0][:60]!r}")
                 self._n_errors += 1
@@ -305,23 +274,21 @@ class Asking:
             end = UNPLACED if texts is None else end
         parts = [Answer(text, end) for text in texts or [""] * n]
         parts[0] = result._replace(text=parts[0].text, end=end)
-        self.answers.keep(question.number, dict(zip(question.lines, parts, strict=True)))
-        self._used = self._used.plus(result)
+        self._answers.keep(question.number, dict(zip(question.lines, parts, strict=True)))
+        self.used = self.used.plus(result)
         for name, most, used in (
-            ("--max-tokens", self._options.max_tokens, self._used.read + self._used.written),
-            ("--max-cost", self._options.max_cost, self._teacher.cost(self._used)),
+            ("--max-tokens", self.options.max_tokens, self.used.read + self.used.written),
+            ("--max-cost", self.options.max_cost, self.cost(self.used)),
         ):
             if most is not None and used >= most:
-                return StoppedError(
-                    f"{name} {most:,g} is reached after {self._teacher.spent(self._used)}; raise it{AGAIN}"
-                )
+                return StoppedError(f"{name} {most:,g} is reached after {self.spent(self.used)}; raise it{AGAIN}")
         return None
 
     def _advance(self, n: int, progress: Progress) -> None:
         """Count lines, and show rate, tokens and cost: beside the progress, or from time to time without a terminal."""
         self._n_done += n
         now = time.monotonic()
-        status = f"{self._n_asked / max(now - self._began, _POLL):.1f} lines/s, {self._teacher.spent(self._used)}"
+        status = f"{self._n_asked / max(now - self._began, POLL):.1f} lines/s, {self.spent(self.used)}"
         progress.add(n)
         progress.describe(f"translating, {status}")
         if now - self._said >= SAID_EVERY and not sys.stderr.isatty():

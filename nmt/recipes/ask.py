@@ -17,7 +17,6 @@ from nmt.console import Progress, amount, say
 from nmt.files.read import fingerprint_of
 from nmt.files.write import open_output, refuse_overwriting
 from nmt.recipes.directory import RecipeDir
-from nmt.recipes.teachers import OpenTeacher
 from nmt.translate.files import input_windows
 
 NAME = "translations"
@@ -49,11 +48,11 @@ def translate_by_chat(
     if is_dry_run(teacher, lines):
         return
 
-    def translate(chat: OpenTeacher, rows: Sequence[str], first: int, progress: Progress) -> Iterator[str]:
-        return (next(iter(texts), "") for texts in chat.translations(rows, first, progress))
+    def translate(rows: Sequence[str], first: int, progress: Progress) -> Iterator[str]:
+        return (next(iter(texts), "") for texts in teacher.translations(rows, first, progress))
 
-    def count(chat: OpenTeacher, _: Path) -> dict[str, int]:
-        return Counter(filter(None, map(chat.reason, filter(str.strip, lines))))
+    def count(_: Path) -> dict[str, int]:
+        return Counter(filter(None, map(teacher.reason, filter(str.strip, lines))))
 
     with ExitStack() as opened:
         work = Path(f"{output}.work")

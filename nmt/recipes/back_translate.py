@@ -30,7 +30,7 @@ from nmt.recipes.directory import (
     next_config,
     rooted,
 )
-from nmt.recipes.teachers import OpenTeacher, Teacher
+from nmt.recipes.teachers import Teacher
 from nmt.text.lines import read_aligned, read_lines
 from nmt.text.tokenizer import is_blank
 
@@ -80,17 +80,17 @@ def back_translate(request: BackTranslation) -> int:
         return 0
     recipe = RecipeDir(request.output, _settings(request, config.data, rules), request.reverse)
 
-    def translate(teacher: OpenTeacher, lines: Sequence[str], first: int, progress: Progress) -> Iterator[str]:
+    def translate(lines: Sequence[str], first: int, progress: Progress) -> Iterator[str]:
         kept = ["" if rules.skip_reason(line) else line for line in lines]
-        for texts in teacher.translations(kept, first, progress):
+        for texts in request.reverse.translations(kept, first, progress):
             yield next((text for text in texts if text.strip() not in rules.held_out_sources), "")
 
-    def count(teacher: OpenTeacher, path: Path) -> dict[str, int]:
+    def count(path: Path) -> dict[str, int]:
         counts = {"lines": 0, "pairs": 0}
         for translation, line in read_aligned(path, request.mono):
             kind = rules.skip_reason(line)
             if kind is None:
-                kind = "pairs" if translation.strip() else teacher.reason(line) or UNFINISHED
+                kind = "pairs" if translation.strip() else request.reverse.reason(line) or UNFINISHED
             counts["lines"] += 1
             counts[kind] = counts.get(kind, 0) + 1
         return counts

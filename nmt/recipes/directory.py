@@ -40,7 +40,7 @@ from nmt.layout import DataDir, File, RunDir
 from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.prepare.sources import text_folder
 from nmt.process import SIGNALS, handling
-from nmt.recipes.teachers import OpenTeacher, Teacher
+from nmt.recipes.teachers import Teacher
 from nmt.tasks.perform import TEXT, Json, Task, join, run_all
 from nmt.tasks.processes import InProcess
 from nmt.text.lines import read_lines
@@ -283,7 +283,7 @@ def _can_mix(stages: Sequence[Stage], train: Sequence[AnyTrainSource]) -> bool:
 CHUNK = 4096  # lines; the translator's window, so that the same lines always share their batches
 
 Row = TypeVar("Row")
-TranslateRows: TypeAlias = Callable[[OpenTeacher, Sequence[Row], int, Progress], Iterable[str]]
+TranslateRows: TypeAlias = Callable[[Sequence[Row], int, Progress], Iterable[str]]
 """A function that translates rows, given the number of the first one, and counts them."""
 
 
@@ -317,7 +317,7 @@ class RecipeDir:
         rows: Iterable[Row],
         n_rows: int,
         translate: TranslateRows[Row],
-        count: Callable[[OpenTeacher, Path], dict[str, int]],
+        count: Callable[[Path], dict[str, int]],
     ) -> dict[str, int]:
         """Write the file `name` with a line for each row, or resume writing it, and return the counts of the report.
 
@@ -331,11 +331,11 @@ class RecipeDir:
                 say(f"{self.path / name}: all {n_rows:,} lines are already translated; nothing to do")
                 return dict(json.loads(self._report.read_text(encoding="utf-8")))
             replace_file(self._settings, json.dumps(self._all_settings, indent=1) + "\n")
-            with self.teacher.opened(self.path, n_rows) as teacher:
+            with self.teacher.opened(self.path, n_rows):
                 if not (self.path / name).is_file():
-                    self._translate(teacher, name, rows, n_rows, translate)
+                    self._translate(name, rows, n_rows, translate)
                 shutil.rmtree(self.path / "chunks", ignore_errors=True)
-                counts = count(teacher, self.path / name)
+                counts = count(self.path / name)
             replace_file(self._report, json.dumps(counts, indent=1) + "\n")
             return counts
 
@@ -366,7 +366,6 @@ class RecipeDir:
 
     def _translate(
         self,
-        teacher: OpenTeacher,
         name: str,
         rows: Iterable[Row],
         n_rows: int,
@@ -382,7 +381,7 @@ class RecipeDir:
             progress.add(first - n_read)  # in chunks that were finished before
             chunk = list(islice(remaining, first - n_read, first - n_read + CHUNK))
             n_read = first + len(chunk)
-            lines = translate(teacher, chunk, first, progress)
+            lines = translate(chunk, first, progress)
             (folder / TEXT).write_bytes("".join(f"{line}\n" for line in lines).encode())
             return {"rows": len(chunk)}
 

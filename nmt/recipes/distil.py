@@ -31,7 +31,7 @@ from nmt.recipes.directory import (
     rooted,
     rooted_clean,
 )
-from nmt.recipes.teachers import OpenTeacher, RunTeacher, Teacher
+from nmt.recipes.teachers import RunTeacher, Teacher
 from nmt.runs.model import ModelRef, open_saved
 from nmt.search.settings import SearchConfig
 from nmt.share.export import engine_for
@@ -134,16 +134,14 @@ def distil(request: Distillation) -> int:
     original = student.model_copy(update={"data": config.data})
     following = next_config(student.model_copy(update=changes), original, recipe, corpora, run_dir, request.overrides)
 
-    def translate(
-        teacher: OpenTeacher, rows: Sequence[tuple[str, str]], first: int, progress: Progress
-    ) -> Iterator[str]:
+    def translate(rows: Sequence[tuple[str, str]], first: int, progress: Progress) -> Iterator[str]:
         lines = [line for line, _ in rows]
-        for (_, reference), texts in zip(rows, teacher.translations(lines, first, progress), strict=True):
+        for (_, reference), texts in zip(rows, request.teacher.translations(lines, first, progress), strict=True):
             usable = [text for text in texts if text.strip() not in held_out]
             yield nearest(usable, reference, request.nearest, tgt)
 
     held_out = text.held_out
-    counts = recipe.write(name, text.rows(), text.n, translate, lambda teacher, path: _count(teacher, path, text))
+    counts = recipe.write(name, text.rows(), text.n, translate, lambda path: _count(request.teacher, path, text))
     if counts.get(UNFINISHED, 0) > counts["translations"]:
         say("warning: most lines have no finished translation; the teacher may need more training")
     tokenizer_from = None if request.own_tokenizer else Path(request.teacher.name)
@@ -264,7 +262,7 @@ def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
     return held_out
 
 
-def _count(teacher: OpenTeacher, translations: Path, text: _Text) -> dict[str, int]:
+def _count(teacher: Teacher, translations: Path, text: _Text) -> dict[str, int]:
     is_mono = text.tgt is None
     counts = dict.fromkeys(["lines", "translations", BLANK_LINES if is_mono else EQUAL, UNFINISHED], 0)
     for translation, (line, reference) in zip(read_lines(translations), text.rows(), strict=True):
@@ -304,8 +302,8 @@ def compared(request: Distillation, student: Path, data: DataDir) -> Iterator[st
     if isinstance(teacher, RunTeacher):
         systems = [*_systems("teacher", teacher.model, teacher.search), *systems]
     elif corpus.tests:
-        with teacher.opened(request.output, len(lines)) as asking, Progress("translating", len(lines)) as progress:
-            translations["teacher"] = [next(iter(texts), "") for texts in asking.translations(lines, 0, progress)]
+        with teacher.opened(request.output, len(lines)), Progress("translating", len(lines)) as progress:
+            translations["teacher"] = [next(iter(texts), "") for texts in teacher.translations(lines, 0, progress)]
     for label, system, search, n_parameters, n_bytes in systems:
         translations[label] = [best.text for best, *_ in system.translate_lines(lines, search)]
         speed = _speed(system, lines[:TIMED], search)

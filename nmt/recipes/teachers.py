@@ -21,7 +21,7 @@ from nmt.runs.info import check_is_run, read_info
 from nmt.search.settings import SearchConfig
 
 if TYPE_CHECKING:  # these import torch, which `nmt bidirectional` does not need
-    from nmt.chat.teacher import Asking, ChatTeacher
+    from nmt.chat.teacher import ChatTeacher
     from nmt.runs.model import AnyModel, ModelRef
     from nmt.translate.loading import Translator
 
@@ -80,9 +80,9 @@ class RunTeacher:
         path = folder_of(DataDir(Path(recorded)), "-".join(data.pair)).path
         return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
-    def opened(self, recipe: Path | None, n_lines: int) -> AbstractContextManager[RunTeacher]:  # noqa: ARG002
-        """Return the teacher itself, which loads its weights when it translates."""
-        return nullcontext(self)
+    def opened(self, recipe: Path, n_lines: int) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Return a context; the weights are loaded when it translates."""
+        return nullcontext()
 
     def record(self, recipe: Path, n_lines: int) -> None:
         """Return None: a run is recorded by its licence."""
@@ -106,10 +106,8 @@ class RunTeacher:
 
 
 Teacher: TypeAlias = "RunTeacher | ChatTeacher"
-"""What translates the text of a recipe: `opened(recipe, n_lines)` makes it ready for it."""
-OpenTeacher: TypeAlias = "RunTeacher | Asking"
-"""A teacher that is ready: `translations` yields the usable translations of each line, best first, and `reason` says
-why a line has none, if that is known."""
+"""What translates the text of a recipe. Within `opened`, `translations` yields the usable translations of each line,
+best first, and `reason` says why a line has none, if that is known."""
 
 
 def run_config(model: AnyModel) -> Config:

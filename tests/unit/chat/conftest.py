@@ -30,13 +30,12 @@ def ask(server: ChatServer, tmp_path: Path) -> Ask:
     """
 
     def ask(lines: Sequence[str], **options: Any) -> list[str]:
-        with (
-            teacher_of(server, **options).opened(tmp_path, len(lines)) as asking,
-            Progress("translating", shown=False) as progress,
-        ):
-            translations = [*asking.translations(lines, 0, progress)]
+        teacher = teacher_of(server, **options)
+        with teacher.opened(tmp_path, len(lines)), Progress("translating", shown=False) as progress:
+            translations = [*teacher.translations(lines, 0, progress)]
             return [
-                texts[0] if texts else str(asking.reason(line)) for line, texts in zip(lines, translations, strict=True)
+                texts[0] if texts else str(teacher.reason(line))
+                for line, texts in zip(lines, translations, strict=True)
             ]
 
     return ask

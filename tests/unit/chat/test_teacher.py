@@ -252,8 +252,9 @@ def test_line_that_server_refuses_is_left_out_but_not_all_lines(server: ChatServ
 
 
 def test_server_that_restarts_is_asked_again(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    with teacher_of(server, parallel=1).opened(None, 1) as asking, Progress("", shown=False) as progress:
-        assert [*asking.translations(["Ein Haus."], 0, progress)] == [["A house."]]
+    teacher = teacher_of(server, parallel=1)
+    with teacher.opened(None, 1), Progress("", shown=False) as progress:
+        assert [*teacher.translations(["Ein Haus."], 0, progress)] == [["A house."]]
         real, failures = protocol.answer, [Failure("no response: refused", may_pass=False)] * 2
 
         def answer(*arguments: Any) -> Any:
@@ -262,7 +263,7 @@ def test_server_that_restarts_is_asked_again(server: ChatServer, monkeypatch: py
             return real(*arguments)
 
         monkeypatch.setattr(protocol, "answer", answer)
-        assert [*asking.translations(["Ein Hund."], 0, progress)] == [["A dog."]]
+        assert [*teacher.translations(["Ein Hund."], 0, progress)] == [["A dog."]]
 
 
 def test_signal_stops_after_requests_under_way(server: ChatServer, ask: Ask) -> None:

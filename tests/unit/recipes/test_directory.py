@@ -57,12 +57,12 @@ def test_text_is_read_lazily_while_translating() -> None:
             n_read += 1
             yield str(number)
 
-    def translate(_: object, chunk: Sequence[str], first: int, __: object) -> list[str]:
+    def translate(chunk: Sequence[str], first: int, _: object) -> list[str]:
         assert n_read == min(first + 16, 100) and chunk[0] == str(first)
         return [f"t{line}" for line in chunk]
 
     recipe = RecipeDir(Path("out"), {}, RunTeacher(ModelRef(), SearchConfig()))
-    recipe.write("all", rows(), 100, translate, lambda _, path: {"lines": len(lines_of(path))})
+    recipe.write("all", rows(), 100, translate, lambda path: {"lines": len(lines_of(path))})
     assert lines_of(Path("out/all")) == [f"t{number}" for number in range(100)]
 
 
