@@ -43,7 +43,6 @@ MOST_ERRORS = 5
 """Number of refused requests in succession, after which the reason is not a single line."""
 SAMPLING_TEMPERATURE = 0.7
 """The temperature of several candidates."""
-AGAIN = "; all answers are kept, and the same command continues"
 
 
 class ChatTeacher:
@@ -170,14 +169,17 @@ class ChatTeacher:
         self._advance(len(lines) - sum(len(question.lines) for question in questions if not question.number), progress)
         is_first = True
         while questions:
-            failure: Exception | None = None
-            for question, result in self._pool.imap_unordered(self._answer, questions):
+            failure = self._limit_reached()
+            for question, result in self._pool.imap_unordered(self._answer, [] if failure else questions):
                 error = self._received(question, result)  # answers are kept after a failure, too
-                failure = failure or error
+                failure = failure or error or self._limit_reached()
                 if failure is not None:
                     self._client.stop.signal = str(failure)  # no other request begins
                 self._n_asked += len(question.lines)
                 self._advance(len(question.lines) if is_first and not question.number else 0, progress)
+            if isinstance(failure, StoppedError):
+                kept = "all answers are kept, and the same command continues"
+                raise StoppedError(f"{failure}; {self.spent(self.used)} so far; {kept}")
             if failure is not None:
                 raise failure
             is_first = False
@@ -255,13 +257,13 @@ class ChatTeacher:
         """Keep an answer, and return the error that ends the work, if there is one."""
         match result:
             case Interrupted():
-                return StoppedError(f"stopped: {self._client.stop.reason}{AGAIN}")
+                return StoppedError(f"stopped: {self._client.stop.reason}")
             case DataError() if status_of(result) in INVALID and self._n_errors < MOST_ERRORS:
                 say(f"{result}; the text was {question.lines[0][:60]!r}")
                 self._n_errors += 1
                 result = Answer("", REFUSED)
             case DataError() if status_of(result) >= 429 or getattr(result.__cause__, "may_pass", False):
-                return StoppedError(f"{result}{AGAIN}")
+                return StoppedError(str(result))
             case Exception():
                 return result
             case _:
@@ -276,12 +278,18 @@ class ChatTeacher:
         parts[0] = result._replace(text=parts[0].text, end=end)
         self._answers.keep(question.number, dict(zip(question.lines, parts, strict=True)))
         self.used = self.used.plus(result)
-        for name, most, used in (
-            ("--max-tokens", self.options.max_tokens, self.used.read + self.used.written),
-            ("--max-cost", self.options.max_cost, self.cost(self.used)),
-        ):
+        return None
+
+    def _limit_reached(self) -> Exception | None:
+        """Return the error for the option whose limit is reached; None if there is none."""
+        tokens = self.used.read + self.used.written
+        limits = {
+            "max-tokens": (self.options.max_tokens, tokens),
+            "max-cost": (self.options.max_cost, self.cost(self.used)),
+        }
+        for name, (most, used) in limits.items():
             if most is not None and used >= most:
-                return StoppedError(f"{name} {most:,g} is reached after {self.spent(self.used)}; raise it{AGAIN}")
+                return StoppedError(f"--{name} {most:g} is reached; raise it to go on")
         return None
 
     def _advance(self, n: int, progress: Progress) -> None:

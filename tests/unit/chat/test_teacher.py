@@ -176,9 +176,16 @@ def test_limit_of_tokens_or_money_stops_and_same_command_continues(server: ChatS
         ask(MANY, max_tokens=200, parallel=1)
     n = server.asked.total()
     assert 1 <= n < 12
-    with pytest.raises(StoppedError, match=r"--max-cost 0\.0005.*cost"):
+    with pytest.raises(StoppedError):
+        ask(MANY, max_tokens=200, parallel=1)
+    assert server.asked.total() == n, "it is reached already"
+    with pytest.raises(StoppedError, match=r"--max-cost 0\.0005") as caught:
         ask(MANY, max_cost=0.0005, price="1,2", parallel=1)
     assert n < server.asked.total() < 12
+    read = sum(len(body["messages"][0]["content"].split()) for body in server.bodies)
+    written = 5 * server.asked.total()
+    expected = f"{read:,} tokens read and {written:,} written, cost {(read + 2 * written) / 1e6:.4f}"
+    assert expected in str(caught.value)
     assert ask(MANY) == MANY_TRANSLATED and server.asked.total() == 12
 
 

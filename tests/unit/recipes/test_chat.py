@@ -183,6 +183,10 @@ def test_run_behind_protocol_teaches_as_run_does(
     options = chat(server, "--terms", "any", "--config", config)
     by_chat = nmt(*common, *options, "--unchecked", "--output", "chat", "--set", "training.run_dir=b")
     assert by_chat.status == 0, by_chat.err
+    assert "compared with teacher" in by_chat.out and "\nstudent " in by_chat.out
+    assert nmt("export", "--run", "b", "--output", "exported").status == 0
+    card = Path("exported/README.md").read_text(encoding="utf-8")
+    assert "lines translated by dictionary-1 at 127.0.0.1" in card and "terms of the provider: any\n" in card
     assert lines_of(Path("chat/distilled.bb")) == lines_of(Path("run/distilled.bb"))
     students = [open_saved(RunDir(Path(name)).path).weights.tensors for name in ("a", "b")]
     assert weights_fingerprint(students[0]) == weights_fingerprint(students[1])
