@@ -13,11 +13,11 @@ from nmt.config import Config
 from nmt.config.load import Override, changed_config, load_config
 from nmt.console import Progress, say
 from nmt.data.settings import DataConfig
-from nmt.data.sources import AnyTrainSource, TrainFiles, train_key
+from nmt.data.sources import AnyTrainSource, TrainFiles
 from nmt.errors import ConfigError
 from nmt.files.read import checksum
 from nmt.layout import DataDir, RunDir
-from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
+from nmt.prepare.cleaning.cleaner import LineCleaner
 from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.prepare.recipe import unlike
@@ -32,7 +32,6 @@ from nmt.recipes.directory import (
 )
 from nmt.recipes.teachers import Teacher
 from nmt.text.lines import read_aligned, read_lines
-from nmt.text.tokenizer import is_blank
 
 UNFINISHED = "left blank: no finished translation outside the development and test sets (nmt prepare drops them)"
 SEARCHES: dict[str, list[Override]] = {
@@ -129,29 +128,21 @@ def _upsampled(source: AnyTrainSource, factor: int) -> AnyTrainSource:
 class LineRules:
     """Rules that decide which lines are translated, and which translations are kept."""
 
-    def __init__(self, data: DataConfig, held_out: Iterable[str], held_out_sources: Iterable[str] = ()) -> None:
+    def __init__(self, data: DataConfig, held_out: Sequence[str], held_out_sources: Iterable[str] = ()) -> None:
         """Set up the rules.
 
         `held_out` and `held_out_sources` are the target and the source lines of the development and test sets.
         """
-        sources = [source.model_copy(update={"clean": None}) for source in data.train]
-        data = data.model_copy(update={"clean": CleanConfig(), "train": sources})
-        self._cleaner = Cleaner(data, train_key(0), HeldOut(frozenset(), frozenset()))
+        self._cleaner = LineCleaner(data.model_copy(update={"clean": CleanConfig()}), data.tgt, held_out)
         self.held_out_sources = {line.strip() for line in held_out_sources}
-        self._held_out = {line.strip() for line in held_out}
-        self.held_out = sha256("\n".join(sorted(self._held_out)).encode()).hexdigest()
+        lines = sorted({line.strip() for line in held_out})
+        self.held_out = sha256("\n".join(lines).encode()).hexdigest()
         """Checksum of the target lines of the development and test sets."""
 
     def skip_reason(self, line: str) -> str | None:
         """Return the reason why a line of the text is not translated; None if it is translated."""
-        if is_blank(line):
-            return "not translated: blank"
-        if line.strip() in self._held_out:
-            return f"not translated: {REASONS['overlap']}"
-        reason = self._cleaner.reason(line.strip(), line.strip())
-        if reason in (None, "copied"):  # "copied" if nothing else is wrong
-            return None
-        return f"not translated: {REASONS[reason]}"
+        reason = self._cleaner.reason(line.strip())
+        return reason and f"not translated: {REASONS[reason]}"
 
 
 def _settings(request: BackTranslation, data: DataConfig, rules: LineRules) -> dict[str, object]:

@@ -49,7 +49,7 @@ def test_synthetic_lines_are_aligned_and_counted(
     assert n_lines == len(mono) == n_pairs + sum(counts.values())
     n_unfinished = counts.pop(UNFINISHED, 0)
     assert counts == {
-        "not translated: blank": 2, "not translated: in a dev or test set": 2,
+        "not translated: blank line": 2, "not translated: in a dev or test set": 2,
         "not translated: too long (characters)": 1, "not translated: control character": 1,
     }  # fmt: skip
 
@@ -85,8 +85,8 @@ def test_set_of_root_and_direction_reaches_authentic_corpora(
     ("line", "reason"),
     [
         ("a dog", None),
-        (" ", "not translated: blank"),
-        ("\u200b", "not translated: blank"),
+        (" ", "not translated: blank line"),
+        ("\u200b", "not translated: blank line"),
         ("x" * 1001, "not translated: too long (characters)"),
         (" a test ", "not translated: in a dev or test set"),
     ],
