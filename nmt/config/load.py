@@ -137,7 +137,7 @@ def overridden(
     ConfigError.
     """
     problems = []
-    notes = list[str]()
+    notes = []
     overrides = [*chain(*layers)]
     given = {*map(key_of, overrides)}
     if is_saved:
@@ -262,7 +262,7 @@ _LISTED = {
 
 def _descriptions(config: Config) -> dict[str, list[str]]:
     """Return the comment of each section and key."""
-    comments: dict[str, list[str]] = {}
+    comments = {}
     for section in type(config).model_fields:
         model = type(getattr(config, section))
         comments[section] = comment(model.__doc__, "# ")
@@ -275,7 +275,7 @@ def _descriptions(config: Config) -> dict[str, list[str]]:
 
 def commented(tree: Mapping[str, Mapping[str, object]], comments: Mapping[str, Sequence[str]]) -> str:
     """Return settings as YAML, with the comments of sections and keys, such as `training.ema`, before them."""
-    lines: list[str] = []
+    lines = []
     for section, values in tree.items():
         lines += [*comments.get(section, ()), f"{section}:"]
         for key, value in values.items():

@@ -118,8 +118,8 @@ def _describe(key: str, errors: Sequence[ErrorDetails], section: type[Section]) 
             for problem in str(details["ctx"]["error"]).split("\n"):
                 yield _below(key, problem)
         case kind:
-            choices = list[str]()
-            meant = list[str]()
+            choices = []
+            meant = []
             if kind == "literal_error":
                 choices = re.findall("'([^']*)'", details["ctx"]["expected"])
             if isinstance(details["input"], str):  # another value may be huge

@@ -108,8 +108,7 @@ class Lengths:
 
     def __getitem__(self, rows: Integers | slice) -> Indices:
         """Return the lengths of `rows`, int64."""
-        lengths: Indices = self._n_ids[rows].astype(np.int64) + 1
-        return lengths
+        return self._n_ids[rows].astype(np.int64) + 1
 
     def max(self) -> int:
         """Return the maximum length."""

@@ -105,7 +105,7 @@ class Merges:
         merged = self._merged.get
         possible = [(new, i, i + 1) for i, pair in enumerate(pairwise(ids)) if (new := merged(pair)) is not None]
         heapq.heapify(possible)
-        dropped: list[tuple[int, int, int]] = []
+        dropped = []
         while possible:
             merge = new, left, right = heapq.heappop(possible)
             if after[left] != right or merged((ids[left], ids[right])) != new:

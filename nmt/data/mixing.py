@@ -205,7 +205,7 @@ def make_mix(data: DataConfig, stages: Sequence[Stage], manifests: Mapping[str, 
     for direction, manifest in manifests.items():
         by_direction.append(_corpora(data.towards(direction), stages, manifest))
     plans = [_plan(data, stage, by_direction) for stage in stages or [Stage()]]
-    corpora = list[TrainCorpus]()
+    corpora = []
     first = 0
     has_several = len(manifests) > 1
     for direction, of_direction in zip(manifests, by_direction, strict=True):
@@ -259,8 +259,8 @@ def _corpora(data: DataConfig, stages: Sequence[Stage], manifest: Manifest) -> l
 
 def _plan(data: DataConfig, stage: Stage, by_direction: Sequence[Sequence[TrainCorpus]]) -> StagePlan:
     """Return the shares of all corpora: the share of each direction times the corpus's share within it."""
-    sizes = list[list[Fraction]]()
-    n_pairs = list[Fraction]()
+    sizes = []
+    n_pairs = []
     for corpora in by_direction:
         sizes.append(_sizes(stage, corpora, data.temperature))
         n_pairs.append(Fraction(sum(corpus.n_per_epoch for corpus in corpora if corpus.is_used)))
@@ -270,7 +270,7 @@ def _plan(data: DataConfig, stage: Stage, by_direction: Sequence[Sequence[TrainC
             weights[i] = Fraction(0)
     if not any(weights):
         raise ConfigError(f"training.stages: no direction has pairs of {', '.join(stage.weights or ())}")
-    shares: list[Fraction] = []
+    shares = []
     for weight, of_corpora in zip(weights, sizes, strict=True):
         share = weight / sum(weights) / (sum(of_corpora) or 1)
         shares += [share * size for size in of_corpora]
@@ -307,7 +307,7 @@ def train_corpora(manifest: Manifest) -> dict[str, TrainCorpus]:
     """
     train = manifest.splits["train"]
     sources = manifest.sources or {}
-    runs: dict[str, list[Run]] = {}
+    runs = {}
     first = 0
     if train.shards is None:
         by_number = {number: key for key in sources if (number := train_number(key)) is not None}

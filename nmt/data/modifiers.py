@@ -244,8 +244,8 @@ def _modifiers(direction: str) -> dict[str, ModifierFunction]:
 
 def _encoded(tokenizer: Tokenizer, texts: Mapping[int, str]) -> dict[int, Indices]:
     """Encode texts, which may contain inline terms, and return the ids under the same keys."""
-    plain = dict[int, str]()
-    encoded = dict[int, list[int]]()
+    plain = {}
+    encoded = {}
     for key, text in texts.items():
         if TERM in text:
             encoded[key] = encode_marked(tokenizer, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -21,6 +21,5 @@ class OnDevice:
         """Return the batch on `device`; tensors are copied to a GPU asynchronously, through pinned memory."""
         if device.type == "cpu":
             return self
-        tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
-        moved: dict[str, Any] = {name: sent(x, device) for name, x in tensors.items()}
+        moved = {name: sent(x, device) for name, x in vars(self).items() if isinstance(x, Tensor)}
         return replace(self, **moved)  # type: ignore[type-var]

@@ -192,7 +192,7 @@ def open_output(target: Path | str) -> Iterator[IO[bytes]]:
                 if sys.stdout is None:
                     raise DataError("standard output is closed; specify a file with --output")
                 sys.stdout.flush()
-                out: IO[bytes] = sys.stdout.buffer
+                out = sys.stdout.buffer
             elif path.is_dir():
                 raise DataError(f"{path}: is a directory, but the output must be a file")
             elif not path.parent.is_dir():

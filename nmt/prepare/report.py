@@ -197,7 +197,7 @@ def clean_record(reports: Iterable[CleanReport]) -> CleanRecord:
 
 def counted_source(record: SourceRecord, report: CleanReport, skipped: Mapping[str, int]) -> SourceRecord:
     """Return the record of a source with the counts of its pairs."""
-    counts: dict[str, object] = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
+    counts = {"read": report.read, "kept": report.kept, "dropped": report.dropped_in_order}
     if skipped:
         counts["skipped"] = skipped
     if report.repaired:

@@ -58,7 +58,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
         case TrainHub():
             from nmt.prepare.hub import read_hub  # imports `huggingface_hub`, which takes a second
 
-            rows: Iterator[Row] = read_hub(part, languages, units)
+            rows = read_hub(part, languages, units)
         case TrainPath(format="moses"):
             rows = read_moses(root / part.path, languages, part.score)
             keeps_blank = True
@@ -162,7 +162,7 @@ def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[So
 def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Source]]:
     """Return the record of a source with a `path`, with a part for each file; archives are not divided."""
     name = source.path
-    files = dict[str, str]()
+    files = {}
     if is_url(name):
         path, digest = cached(name, source.sha256)
         files = {name: digest}

@@ -367,7 +367,7 @@ def _in_other_language(where: str, lines: Mapping[int, str], language: str, prof
     most = _MOST_OTHER
     counts = dict[str, int]()
     try:
-        is_other: Callable[[str], object] = in_other_language(language, counts)
+        is_other = in_other_language(language, counts)
     except DataError:  # py3langid is missing, or does not know the language
         most = _MOST_UNLIKE
 

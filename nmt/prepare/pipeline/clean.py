@@ -331,7 +331,7 @@ def learn(folder: Path, task: _Learning) -> Json:
     """Learn a filter for misaligned pairs from a sample spread evenly over the parts of a corpus."""
     left = {part: task.drops.left(part, n_rows) for part, n_rows in task.parts}
     stride = max(1, -(-sum(map(len, left.values())) // SAMPLE_PAIRS))
-    sample: list[tuple[str, str]] = []
+    sample = []
     first = 0
     for part, rows in left.items():
         pairs = list(read_pairs(part_folder(task.drops.work, "clean", part)))

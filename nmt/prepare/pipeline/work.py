@@ -91,8 +91,7 @@ def write_drops(path: Path, drops: Mapping[int, Rows]) -> None:
 def _rows_of(path: Path, part: int) -> Rows:
     table = _table(path, path.stat().st_mtime_ns)
     start, end = np.searchsorted(table[:, 0], [part, part + 1])
-    rows: Rows = table[start:end, 1].astype(np.int64)
-    return rows
+    return table[start:end, 1].astype(np.int64)
 
 
 @lru_cache(maxsize=256)
