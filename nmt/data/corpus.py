@@ -20,7 +20,7 @@ from nmt.data.manifest import ADVICE, PREPARE_AGAIN, Contents, FileRecord, Manif
 from nmt.data.settings import DataConfig
 from nmt.errors import DataError
 from nmt.files.read import check_regular, checksum, read_regular
-from nmt.languages.directions import pair_of
+from nmt.languages.directions import LanguagePair, pair_of
 from nmt.layout import MONO, DataDir
 from nmt.text.vocabularies import Tokenizers
 
@@ -110,7 +110,7 @@ class Corpus:
         return fingerprint_of_all(self.directory, self.manifest)
 
     @property
-    def languages(self) -> tuple[str, str]:
+    def languages(self) -> LanguagePair:
         """Both languages in alphabetical order."""
         return self.manifest.languages
 

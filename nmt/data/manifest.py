@@ -18,6 +18,7 @@ from nmt.errors import DataError
 from nmt.files.document import Document, document_text, read_document
 from nmt.files.read import checksum, fingerprint_of, read_text
 from nmt.files.write import write_file
+from nmt.languages.directions import LanguagePair
 from nmt.layout import DataDir
 from nmt.text.profiles import Letters
 
@@ -182,14 +183,14 @@ class SourceRecord(Document):
     """The number of repaired pairs by kind of repair; None if there are none."""
 
 
-LanguagePair: TypeAlias = Annotated[tuple[str, str], Field(strict=False)]
+RecordedPair: TypeAlias = Annotated[LanguagePair, Field(strict=False)]
 
 
 class Manifest(Document):
     """The manifest of a pair of languages. Fields are in the order in which they are written."""
 
     format: int
-    languages: LanguagePair
+    languages: RecordedPair
     """In alphabetical order."""
     fingerprint: str
     """Sixteen hexadecimal digits that identify the texts, the ids and the tokenizer."""

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from nmt.data.sources import AnySource, AnyTrainSource, HubSource, MonoSource, Source, train_key
-from nmt.languages.directions import DIRECTION, LABEL, TO, pair_of, sides_of
+from nmt.languages.directions import DIRECTION, LABEL, TO, LanguagePair, pair_of, sides_of
 from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
 from nmt.section import Section, raise_together
 
@@ -332,7 +332,7 @@ class DataConfig(Section):
         return self.directions or [self.direction]
 
     @property
-    def all_sides(self) -> list[tuple[str, str]]:
+    def all_sides(self) -> list[LanguagePair]:
         """The source and the target language of each direction."""
         return [sides_of(direction) for direction in self.all_directions]
 
@@ -377,12 +377,12 @@ class DataConfig(Section):
         return self.direction if self.has_language_tags else self.tgt
 
     @property
-    def sides(self) -> tuple[str, str]:
+    def sides(self) -> LanguagePair:
         """The source and the target language."""
         return sides_of(self.direction)
 
     @property
-    def pair(self) -> tuple[str, str]:
+    def pair(self) -> LanguagePair:
         """Both languages in alphabetical order, independent of the direction."""
         first, second = sorted(self.sides)
         return first, second

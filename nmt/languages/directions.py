@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 from nmt.errors import ConfigError, DataError
 from nmt.languages.codes import macrolanguage_of, parts_of
@@ -18,8 +19,11 @@ TO = "to="
 LABEL = "label"
 """The target "language" of texts with class labels."""
 
+LanguagePair: TypeAlias = tuple[str, str]
+"""The codes of two languages: of source and target, or in alphabetical order."""
 
-def sides_of(direction: str) -> tuple[str, str]:
+
+def sides_of(direction: str) -> LanguagePair:
     """Return the source and the target language of a direction."""
     src, tgt = direction.split("-")
     return src, tgt

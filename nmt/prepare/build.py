@@ -30,6 +30,7 @@ from nmt.data.settings import DataConfig
 from nmt.data.sources import train_number
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import few_four_grams
+from nmt.languages.directions import LanguagePair
 from nmt.layout import DataDir
 from nmt.prepare.cleaning.counts import HINTS, CleanReport, skipped_units, total
 from nmt.prepare.pairs import OpenSource, SentencePair, naming
@@ -279,7 +280,7 @@ class Build:
         write_manifest(directory, self.manifest)
 
 
-Builds: TypeAlias = dict[tuple[str, str], Build]
+Builds: TypeAlias = dict[LanguagePair, Build]
 """By their pairs of languages."""
 
 
@@ -357,7 +358,7 @@ def read_held_out(sources: Mapping[str, OpenSource]) -> tuple[dict[str, list[Sen
     return held_out, warnings
 
 
-def held_out_elsewhere(pair: tuple[str, str], held_out: Mapping[tuple[str, str], Sequence[SentencePair]]) -> Others:
+def held_out_elsewhere(pair: LanguagePair, held_out: Mapping[LanguagePair, Sequence[SentencePair]]) -> Others:
     """Return the distinct lines in the languages of a pair that are held out for other pairs of languages."""
     first = dict[str, None]()
     second = dict[str, None]()

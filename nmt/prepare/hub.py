@@ -16,6 +16,7 @@ from nmt.data.sources import HubSource, Source, TrainHub, TrainPath, score_of
 from nmt.errors import DataError, HubError, error_text
 from nmt.files.hub_client import download_file, raise_hub_error
 from nmt.files.read import checksum
+from nmt.languages.directions import LanguagePair
 from nmt.prepare.formats.tables import find_columns, label_text, read_objects
 from nmt.prepare.inputs import matches
 from nmt.prepare.pairs import Layout, Row, Units
@@ -50,7 +51,7 @@ def locate_hub(source: HubSource) -> tuple[SourceRecord, list[Source]]:
     return record, parts
 
 
-def read_hub(part: TrainHub, languages: tuple[str, str], units: Units) -> Iterator[Row]:
+def read_hub(part: TrainHub, languages: LanguagePair, units: Units) -> Iterator[Row]:
     """Yield the pairs of a Parquet or JSON Lines file of a dataset at a given commit.
 
     Raises DataError if the file cannot be read or lacks a column of text, and HubError if it cannot be downloaded.

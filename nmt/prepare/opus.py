@@ -25,7 +25,7 @@ from nmt.files.compressed import Member, read_archive
 from nmt.files.read import read_regular
 from nmt.files.write import open_output, replace_file, writing
 from nmt.files.yaml12 import dump_yaml
-from nmt.languages.directions import DIRECTION
+from nmt.languages.directions import DIRECTION, LanguagePair
 from nmt.prepare.download import JSON_BYTES, cache_folder, cached, fetch_json
 from nmt.prepare.inputs import is_hidden
 from nmt.prepare.pairs import Row, scored
@@ -78,7 +78,7 @@ class OpusCorpus(BaseModel, frozen=True):
         """A sort key for versions: v8 comes before v10, and the version that OPUS marks as the latest comes last."""
         return self.is_latest, [int(number) for number in re.findall(r"\d{1,18}", self.version)]
 
-    def is_of(self, languages: tuple[str, str]) -> bool:
+    def is_of(self, languages: LanguagePair) -> bool:
         """Return whether this is an archive of aligned text in these languages."""
         source = languages[0] if self.source is None else self.source
         target = languages[1] if self.target is None else self.target
@@ -89,9 +89,7 @@ class _Answer(BaseModel):
     corpora: list[OpusCorpus]
 
 
-def find_corpora(
-    languages: tuple[str, str], corpus: str | None = None, version: str | None = LATEST
-) -> list[OpusCorpus]:
+def find_corpora(languages: LanguagePair, corpus: str | None = None, version: str | None = LATEST) -> list[OpusCorpus]:
     """Return the corpora of OPUS for a language pair, sorted by name, the newest version first.
 
     Args:
@@ -116,7 +114,7 @@ def find_corpora(
     return sorted(corpora, key=lambda corpus: corpus.name.casefold())
 
 
-def find_corpus(name: str, languages: tuple[str, str], version: str | None = None) -> OpusCorpus:
+def find_corpus(name: str, languages: LanguagePair, version: str | None = None) -> OpusCorpus:
     """Return a corpus of OPUS by its name, ignoring case; without `version`, the newest version.
 
     Raises DataError, which suggests similar names or lists the versions, if there is no such corpus.
@@ -134,7 +132,7 @@ def find_corpus(name: str, languages: tuple[str, str], version: str | None = Non
     return versions[0]
 
 
-def read_moses(archive: Path, languages: tuple[str, str], score: str | None = None) -> Iterator[Row]:
+def read_moses(archive: Path, languages: LanguagePair, score: str | None = None) -> Iterator[Row]:
     """Yield the pairs of lines of an archive with two aligned files, the text in `languages[0]` first.
 
     score: the ending of the file with their scores, after the stem of the texts; None: the pairs have no scores.
@@ -164,7 +162,7 @@ def read_notices(archive: Path) -> dict[str, bytes]:
     return notices
 
 
-def _aligned_members(archive: Path, languages: tuple[str, str]) -> tuple[dict[str, Member], str]:
+def _aligned_members(archive: Path, languages: LanguagePair) -> tuple[dict[str, Member], str]:
     """Return the files of an archive by name, and the common stem of its two texts."""
     members = {member.name: member for member in read_archive(archive)[0] if not is_hidden(member.name)}
     first, second = (f".{code}" for code in languages)
@@ -206,7 +204,7 @@ def _ask(question: Mapping[str, str]) -> list[OpusCorpus]:
     return corpora
 
 
-def _pair(languages: tuple[str, str]) -> str:
+def _pair(languages: LanguagePair) -> str:
     return "-".join(sorted(languages))
 
 
@@ -219,7 +217,7 @@ def _alike(name: str, names: list[str]) -> str:
 # --- nmt data -------------------------------------------------------------------------------------
 
 
-def language_pair(text: str) -> tuple[str, str]:
+def language_pair(text: str) -> LanguagePair:
     """Return the two languages of `de-en` in alphabetical order. Raises DataError."""
     match = DIRECTION.match(text)
     if match is None or match[1] == match[2]:
@@ -228,7 +226,7 @@ def language_pair(text: str) -> tuple[str, str]:
     return first, second
 
 
-def list_corpora(languages: tuple[str, str]) -> Table:
+def list_corpora(languages: LanguagePair) -> Table:
     """Return a table of the corpora for a language pair. Raises DataError if there are none."""
     corpora = find_corpora(languages)
     if not corpora:
@@ -237,7 +235,7 @@ def list_corpora(languages: tuple[str, str]) -> Table:
     return Table(("corpus", "version", "pairs", "size"), rows, (2, 3), records=[corpus.record for corpus in corpora])
 
 
-def describe(name: str, languages: tuple[str, str]) -> list[str]:
+def describe(name: str, languages: LanguagePair) -> list[str]:
     """Return a description of a corpus: versions, licence, citation and settings, in lines. Raises DataError."""
     corpus = find_corpus(name, languages)
     pair = _pair(languages)
@@ -257,7 +255,7 @@ def describe(name: str, languages: tuple[str, str]) -> list[str]:
     ]
 
 
-def get(name: str, languages: tuple[str, str], version: str | None, folder: Path) -> list[str]:
+def get(name: str, languages: LanguagePair, version: str | None, folder: Path) -> list[str]:
     """Download a corpus and write both sides as text; return the lines of a config that refer to the files.
 
     Args:

@@ -14,6 +14,7 @@ from nmt.data.manifest import SourceRecord
 from nmt.data.sources import AnyTrainSource
 from nmt.errors import DataError
 from nmt.languages.codes import side_of
+from nmt.languages.directions import LanguagePair
 from nmt.text.lines import pair_lines
 from nmt.text.segments import Codes, Segment, one_line
 from nmt.text.tokenizer import is_blank
@@ -128,7 +129,7 @@ class Units:
                 self.enter((name, more[-1]))
             yield one_line(src or ""), one_line(tgt or ""), score
 
-    def skip_blank(self, texts: Sequence[str], languages: tuple[str, str], note: str = "") -> bool:
+    def skip_blank(self, texts: Sequence[str], languages: LanguagePair, note: str = "") -> bool:
         """Return whether a text of a pair is blank; if so, count it as a skipped unit, for a reason with this note."""
         blank = [language for language, text in zip(languages, texts, strict=False) if is_blank(text)]
         if blank:
@@ -141,7 +142,7 @@ class Units:
 class Layout:
     """The assignment of the texts in a file to languages."""
 
-    languages: tuple[str, str]
+    languages: LanguagePair
     """In alphabetical order."""
     columns: Mapping[str, str | Sequence[str]]
     """Language code -> name or number of its column, or several names in order of preference; empty: the columns are

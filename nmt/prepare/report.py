@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field
 
 from nmt.console import columns, folded, printable_sentence
-from nmt.data.manifest import CleanRecord, LanguagePair, SourceRecord, SplitOffRecord, SplitRecord, TextRecord
+from nmt.data.manifest import CleanRecord, RecordedPair, SourceRecord, SplitOffRecord, SplitRecord, TextRecord
 from nmt.data.settings import DataConfig
 from nmt.files.document import Document
 from nmt.languages.codes import is_spaced
-from nmt.languages.directions import LABEL
+from nmt.languages.directions import LABEL, LanguagePair
 from nmt.prepare.cleaning.counts import (
     CHARS,
     RATIOS,
@@ -110,7 +110,7 @@ class PreparationReport(Document):
     kind: Literal["prepared", "dry run"]
     sample: int | None
     """Maximum number of pairs read from each corpus, spread over it; None if all were read."""
-    languages: LanguagePair
+    languages: RecordedPair
     """In alphabetical order."""
     corpora: list[CorpusReport]
     held_out: dict[str, int]
@@ -209,7 +209,7 @@ def corpus_reports(
     reports: Mapping[str, CleanReport],
     records: Mapping[str, SourceRecord],
     samples: Mapping[str, Sample],
-    languages: tuple[str, str],
+    languages: LanguagePair,
 ) -> list[CorpusReport]:
     """Return the reports on training corpora.
 

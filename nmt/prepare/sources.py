@@ -24,6 +24,7 @@ from nmt.data.sources import (
 )
 from nmt.errors import DataError
 from nmt.files.read import shipped
+from nmt.languages.directions import LanguagePair
 from nmt.prepare.download import cached
 from nmt.prepare.formats.tables import read_arrow, read_csv, read_jsonl, read_parquet, read_tsv
 from nmt.prepare.formats.units import read_po, read_tmx, read_xliff
@@ -40,7 +41,7 @@ READERS = {
 """Format of `Paths.format` -> function that reads it."""
 
 
-def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, units: Units) -> Iterator[SentencePair]:
+def read_part(part: AnyTrainSource, languages: LanguagePair, root: Path, units: Units) -> Iterator[SentencePair]:
     """Yield the pairs of a part of a source; see `OpenSource.parts`.
 
     A unit with a blank side is skipped. Blank lines of aligned files and of monolingual text are kept: others refer to
@@ -76,7 +77,7 @@ def read_part(part: AnyTrainSource, languages: tuple[str, str], root: Path, unit
             yield SentencePair(src, tgt, part.label, score, units.document)
 
 
-def _input_files(part: TrainPath, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
+def _input_files(part: TrainPath, languages: LanguagePair, root: Path, units: Units) -> Iterator[Row]:
     layout = Layout(languages, part.columns or {}, part.score, part.document, part.format)
     for file in find_inputs(part, root, is_quiet=True):
         if part.score is not None and file.format in ("po", "xliff", "lift"):
@@ -85,7 +86,7 @@ def _input_files(part: TrainPath, languages: tuple[str, str], root: Path, units:
         yield from READERS[file.format](file, layout, units)
 
 
-def _aligned(part: TrainFiles, languages: tuple[str, str], root: Path) -> Iterator[Row]:
+def _aligned(part: TrainFiles, languages: LanguagePair, root: Path) -> Iterator[Row]:
     names = part.files
     if len(names) == 1:  # monolingual text: each line stands for a pair with itself
         return ((line, line, None) for line in read_lines(root / names[languages[0]]))
@@ -111,7 +112,7 @@ def text_folder(root: str) -> Path:
     return folder if folder != Path(SAMPLE) or folder.exists() else shipped(SAMPLE)
 
 
-def open_source(source: Source, languages: tuple[str, str], root: Path) -> OpenSource:
+def open_source(source: Source, languages: LanguagePair, root: Path) -> OpenSource:
     """Open a source: download its files if necessary, and compute their checksums.
 
     Relative file names refer to `root`. Monolingual text is read as pairs of each line with itself: `languages` then
@@ -143,7 +144,7 @@ def check_count(source: Source, n: int) -> None:
         )
 
 
-def _located(source: Source, languages: tuple[str, str], root: Path) -> tuple[SourceRecord, list[Source]]:
+def _located(source: Source, languages: LanguagePair, root: Path) -> tuple[SourceRecord, list[Source]]:
     """Return the record of a source, and its parts with local file names."""
     match source:
         case HubSource():
@@ -182,7 +183,7 @@ def _locate_path(source: PathSource, root: Path) -> tuple[SourceRecord, list[Sou
     return SourceRecord(corpus=source.label, files=files_of_record), parts
 
 
-def _locate_opus(source: OpusSource, languages: tuple[str, str]) -> tuple[SourceRecord, list[Source]]:
+def _locate_opus(source: OpusSource, languages: LanguagePair) -> tuple[SourceRecord, list[Source]]:
     name, _, version = source.opus.partition("/")
     corpus = find_corpus(name, languages, version or None)
     archive = cached(corpus.url, source.sha256)

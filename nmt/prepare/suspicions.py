@@ -26,7 +26,7 @@ from nmt.languages.codes import (
     scripts_of,
     tag_of,
 )
-from nmt.languages.directions import LABEL
+from nmt.languages.directions import LABEL, LanguagePair
 from nmt.prepare.cleaning.encoding import without_marked_capitals
 from nmt.prepare.cleaning.misaligned import MIN_PAIRS
 from nmt.text.imported import ImportedTokenizer
@@ -75,7 +75,7 @@ _Pairs = Sequence[tuple[str, str]]
 def suspicions(
     samples: Mapping[str, Sample],
     held_out: Collection[str],
-    languages: tuple[str, str],
+    languages: LanguagePair,
     names: Mapping[str, str],
     repairs: Collection[str] = (),
 ) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _respelled(where: str, lines: Mapping[int, str], forms: Mapping[str, str]) -
 
 
 def lacking(
-    samples: Mapping[str, Sample], languages: tuple[str, str], tokenizers: Tokenizers, added: Collection[str] = ()
+    samples: Mapping[str, Sample], languages: LanguagePair, tokenizers: Tokenizers, added: Collection[str] = ()
 ) -> Iterator[str]:
     """Yield a warning for each language of which an imported vocabulary lacks a notable share of the characters.
 

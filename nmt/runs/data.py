@@ -8,7 +8,7 @@ from nmt.console import say
 from nmt.data.corpus import Corpus
 from nmt.data.manifest import read_contents
 from nmt.errors import DataError
-from nmt.languages.directions import LABEL
+from nmt.languages.directions import LABEL, LanguagePair
 from nmt.layout import DataDir, RunDir
 from nmt.runs.info import read_info
 from nmt.text.vocabularies import Tokenizers
@@ -18,7 +18,7 @@ class OtherPairError(DataError):
     """An error for a data directory without the pair of languages of a direction."""
 
 
-def open_corpus(run: RunDir, sides: tuple[str, str], data_dir: Path | None, *, warn: bool = True) -> Corpus:
+def open_corpus(run: RunDir, sides: LanguagePair, data_dir: Path | None, *, warn: bool = True) -> Corpus:
     """Open the corpus of a direction at `data_dir`, by default the training data of the run. If the run was trained on
     other data and `warn` is true, a message says so.
 

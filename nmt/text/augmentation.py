@@ -13,6 +13,7 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple, TypeVar
 
+from nmt.languages.directions import LanguagePair
 from nmt.search.settings import SearchConfig
 from nmt.text.case import lower, upper
 from nmt.text.constraints import Glossary, Span, alone, constraint_spans, mark_terms, spans
@@ -42,21 +43,21 @@ def some(rng: Random, items: Sequence[T], share: float) -> list[T]:
 _INITIAL = re.compile(r"(?<![\w'’\u0300-\u036f])[^\W\d_]")
 
 
-def upper_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
+def upper_case(src: str, tgt: str, _: Random, languages: LanguagePair = ("", "")) -> tuple[str, str]:
     """Return both sides in upper case."""
     if not _has_case(src):
         return src, tgt
     return _outside_spans(src, upper(languages[0])), _outside_spans(tgt, upper(languages[1]))
 
 
-def title_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
+def title_case(src: str, tgt: str, _: Random, languages: LanguagePair = ("", "")) -> tuple[str, str]:
     """Return both sides with a capital at the start of each word."""
     if not _has_case(src):
         return src, tgt
     return _titled(src, languages[0]), _titled(tgt, languages[1])
 
 
-def lower_case(src: str, tgt: str, _: Random, languages: tuple[str, str] = ("", "")) -> tuple[str, str]:
+def lower_case(src: str, tgt: str, _: Random, languages: LanguagePair = ("", "")) -> tuple[str, str]:
     """Return the source in lower case, and the target unchanged."""
     return _outside_spans(src, lower(languages[0])), tgt
 

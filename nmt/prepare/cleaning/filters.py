@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from nmt.languages.codes import is_spaced, script_of, scripts_of, usual_script
-from nmt.languages.directions import LABEL
+from nmt.languages.directions import LABEL, LanguagePair
 from nmt.prepare.cleaning.encoding import is_broken
 from nmt.prepare.cleaning.grouping import normal_form
 from nmt.prepare.cleaning.settings import CorpusClean
@@ -96,7 +96,7 @@ _SHOUTED_LETTERS = 12  # fewer may be abbreviations
 
 
 def filters(
-    clean: CorpusClean, languages: tuple[str, str], blocked: Mapping[str, SideTest], mix: dict[str, dict[str, int]]
+    clean: CorpusClean, languages: LanguagePair, blocked: Mapping[str, SideTest], mix: dict[str, dict[str, int]]
 ) -> Iterator[tuple[str, Filter]]:
     """Yield the filters of a corpus with their reasons, in the order in which they are applied.
 
@@ -182,7 +182,7 @@ def _no(_: str) -> bool:
     return False
 
 
-def same_letters(languages: tuple[str, str]) -> Filter:
+def same_letters(languages: LanguagePair) -> Filter:
     """Return a filter of pairs whose sides differ only in case, accents, digits, punctuation and white space."""
     first, second = languages
     return lambda src, tgt: normal_form(src, first) == normal_form(tgt, second)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 
-from nmt.languages.directions import LABEL
+from nmt.languages.directions import LABEL, LanguagePair
 from nmt.prepare.cleaning.settings import NEAR_DUPLICATES, CleanConfig
 from nmt.text.case import lower
 from nmt.text.letters import comparable
@@ -71,7 +71,7 @@ class Grouping:
     """A function of both sides, in comparable forms of letters, that returns sixteen bytes, equal for similar pairs."""
 
 
-def groupings(clean: CleanConfig, languages: tuple[str, str]) -> list[Grouping]:
+def groupings(clean: CleanConfig, languages: LanguagePair) -> list[Grouping]:
     """Return the groupings of a pair of languages, in the order in which they are applied."""
     rules = [Grouping("duplicate", pair_hash)]
     if NEAR_DUPLICATES in (clean.drop or ()):
@@ -85,7 +85,7 @@ def pair_hash(src: str, tgt: str) -> bytes:
     return hashlib.blake2b(f"{src}\n{tgt}".encode(), digest_size=16).digest()
 
 
-def normal_hash(languages: tuple[str, str]) -> Callable[[str, str], bytes]:
+def normal_hash(languages: LanguagePair) -> Callable[[str, str], bytes]:
     """Return a function that hashes the normal forms of both sides of a pair in 16 bytes; labels stay as they are."""
     first, second = (str if language == LABEL else partial(normal_form, language=language) for language in languages)
     return lambda src, tgt: pair_hash(first(src), second(tgt))

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from nmt.data.sources import FilesSource
 from nmt.errors import DataError
+from nmt.languages.directions import LanguagePair
 from nmt.prepare.formats.tables import shown
 from nmt.prepare.inputs import find_usfm, is_usfm
 from nmt.prepare.pairs import Row, Units
@@ -28,7 +29,7 @@ Verses: TypeAlias = Iterator[tuple[Reference, str | None]]
 _BREAKS = re.compile(rf"(?<=[{UNSPACED}])[ \t]*+\n\s*+(?=[{UNSPACED}])")
 
 
-def read_verses(source: FilesSource, languages: tuple[str, str], root: Path, units: Units) -> Iterator[Row]:
+def read_verses(source: FilesSource, languages: LanguagePair, root: Path, units: Units) -> Iterator[Row]:
     """Yield the pairs of verses, ordered by the codes of their books. Each chapter is a document.
 
     Verses that one side has together are joined on the other side. A side that lacks one of them is blank. Verses that

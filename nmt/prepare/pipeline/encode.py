@@ -25,7 +25,7 @@ from nmt.data.manifest import ShardRecord, TextRecord, added
 from nmt.data.random_numbers import mixed
 from nmt.data.settings import DataConfig
 from nmt.files.write import link
-from nmt.languages.directions import LABEL
+from nmt.languages.directions import LABEL, LanguagePair
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, LengthCounts, refuse_empty, total
@@ -52,7 +52,7 @@ class _Learning(BaseModel):
     languages: list[str]
     """Those from which pieces are learned."""
     all_languages: list[str]
-    settled: list[tuple[Path, tuple[str, str]]]
+    settled: list[tuple[Path, LanguagePair]]
     """The folder of each part, and its languages."""
     mono: dict[str, Path]
     """By language, the folder of its monolingual text."""
@@ -71,13 +71,13 @@ class PreparedText:
     """By language, the folder of its cleaned monolingual text."""
 
 
-PairTexts: TypeAlias = Mapping[tuple[str, str], PreparedText]
+PairTexts: TypeAlias = Mapping[LanguagePair, PreparedText]
 """By pair of languages."""
 
 
 def make_tokenizers(
     work: Work, data: DataConfig, settings: TokenizerConfig, texts: PairTexts, reused: Tokenizers | None, new: NewPieces
-) -> dict[tuple[str, str], Tokenizers]:
+) -> dict[LanguagePair, Tokenizers]:
     """Learn the vocabulary of all pairs of languages, unless one is given, and write it for the next stage.
 
     Labels, and the profiles of the languages, always come from the training text.
@@ -312,7 +312,7 @@ def encode_text(work: Work, config: DataConfig, text: TrainingText, is_added: bo
 
 
 class _Encoding(BaseModel):
-    languages: tuple[str, str]
+    languages: LanguagePair
     settled: Path
     """The folder of the part."""
     tokenizer: Path
@@ -425,7 +425,7 @@ def text_record(encoded: Encoded) -> TextRecord:
 
 
 @lru_cache(maxsize=1)
-def _encoders(folder: Path, version: str, languages: tuple[str, str]) -> tuple[BlockEncoder, BlockEncoder]:
+def _encoders(folder: Path, version: str, languages: LanguagePair) -> tuple[BlockEncoder, BlockEncoder]:
     """Load the encoders once, so that their word caches are shared between parts; `version` identifies the content."""
     del version
     first, second = map(Tokenizers.load(TokenizerDir(folder), languages).side, languages)

@@ -19,6 +19,7 @@ from nmt.data.manifest import added
 from nmt.data.settings import DataConfig
 from nmt.data.sources import AnyTrainSource
 from nmt.errors import DataError
+from nmt.languages.directions import LanguagePair
 from nmt.layout import MONO, DataDir, TokenizerDir
 from nmt.prepare.cleaning.cleaner import LineCleaner, SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, counted, total
@@ -112,7 +113,7 @@ def clean_mono(
 
 
 class _Encoding(BaseModel):
-    languages: tuple[str, str]
+    languages: LanguagePair
     language: str
     cleaned: Path
     """The folder with the cleaned text."""

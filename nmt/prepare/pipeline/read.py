@@ -25,6 +25,7 @@ from nmt.data.settings import DataConfig
 from nmt.data.sources import AnyTrainSource, TrainFiles
 from nmt.errors import DataError
 from nmt.files.read import open_regular, reading
+from nmt.languages.directions import LanguagePair
 from nmt.prepare.inputs import has_verses
 from nmt.prepare.pairs import OpenSource, SentencePair, Units, read_scores
 from nmt.prepare.pipeline.work import SIDES, TaskStage, Work
@@ -227,7 +228,7 @@ class ReadText:
 
 class _Reading(BaseModel):
     sources: list[AnyTrainSource]
-    languages: tuple[str, str]
+    languages: LanguagePair
     root: Path
     part_pairs: int
     version: str

@@ -24,7 +24,7 @@ from nmt.data.corpus import Corpus
 from nmt.data.random_numbers import hashed, key_of
 from nmt.data.settings import DataConfig
 from nmt.errors import DataError
-from nmt.languages.directions import LABEL
+from nmt.languages.directions import LABEL, LanguagePair
 from nmt.prepare.cleaning.counts import CleanReport, refuse_empty, skipped_units, total
 from nmt.prepare.pairs import SentencePair
 from nmt.prepare.pipeline.clean import (
@@ -314,7 +314,7 @@ class _Settling(BaseModel):
     rows: dict[int, str]
     """The rows of the part that were split off, with the reasons."""
     version: str
-    languages: tuple[str, str]
+    languages: LanguagePair
     letters: list[dict[str, str]]
     """The forms of letters in which each side is written; see `Work`."""
 
@@ -378,7 +378,7 @@ def settle_part(folder: Path, task: _Settling) -> Json:
 
 
 @lru_cache(maxsize=1)
-def _sides(folder: Path, elsewhere: Path, version: str, languages: tuple[str, str]) -> tuple[set[str], set[str]]:
+def _sides(folder: Path, elsewhere: Path, version: str, languages: LanguagePair) -> tuple[set[str], set[str]]:
     """Return the two sides of the development set, with the development sets of other pairs of languages; `version`
     identifies the content of the folders."""
     del version
