@@ -40,10 +40,11 @@ from nmt.text.augmentation import (
 from nmt.text.constraints import TERM, Glossary, encode_marked, shown_marks
 from nmt.text.glossaries import glossary_of
 from nmt.text.ids import SEPARATOR
+from nmt.text.lines import TextPair
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.settings import TrainingConfig
 
-ModifierFunction = Callable[[str, str, Random], tuple[str, str]]
+ModifierFunction = Callable[[str, str, Random], TextPair]
 """A function of source, target and random numbers, which returns a modified or, if it has no effect, an equal pair."""
 
 MOST_JOINED = 3
@@ -192,13 +193,13 @@ class Modifiers:
         for place, direction, seed in zip(places.tolist(), directions.tolist(), seeds.tolist(), strict=True):
             yield place, direction, names[chosen[place]], Random(seed)
 
-    def examples(self, pairs: Pairs, n: int) -> dict[str, tuple[str, str] | None]:
+    def examples(self, pairs: Pairs, n: int) -> dict[str, TextPair | None]:
         """Return for each modifier an example of a modified pair; None if the modifier changes none of `n` sampled
         pairs, all of the first direction."""
         rows = np.flatnonzero(pairs.corpus_rows(np.arange(len(pairs))) < self._starts[1])
         rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), n)).astype(np.int64)]
         texts = [self._texts(*ids) for ids in zip(*pairs.lines(rows), strict=True)]
-        examples: dict[str, tuple[str, str] | None] = dict.fromkeys(self.rates)
+        examples: dict[str, TextPair | None] = dict.fromkeys(self.rates)
         for name in self.rates:
             for text, row in zip(texts, pairs.corpus_rows(rows).tolist(), strict=True):
                 src, tgt = self._example(name, text, row)
@@ -207,7 +208,7 @@ class Modifiers:
                     break
         return examples
 
-    def _example(self, name: str, texts: tuple[str, str], row: int) -> tuple[str, str]:
+    def _example(self, name: str, texts: TextPair, row: int) -> TextPair:
         """Return a pair of the first direction, row `row` of the corpus, as changed by a modifier."""
         if name not in self._appending[0]:
             return self._modifiers[0][name](*texts, Random(row))
@@ -215,7 +216,7 @@ class Modifiers:
         src, tgt = self._appending[0][name].appended(none, none, row, Random(row))
         return texts[0] + _text_after(self._src, src), texts[1] + _text_after(self._tgt, tgt)
 
-    def _texts(self, src: Indices, tgt: Indices) -> tuple[str, str]:
+    def _texts(self, src: Indices, tgt: Indices) -> TextPair:
         return self._src.decode(src.tolist()), self._tgt.decode(tgt.tolist())
 
 

@@ -15,7 +15,7 @@ from nmt.data.sources import AnyTrainSource
 from nmt.errors import DataError
 from nmt.languages.codes import side_of
 from nmt.languages.directions import LanguagePair
-from nmt.text.lines import pair_lines
+from nmt.text.lines import TextPair, pair_lines
 from nmt.text.segments import Codes, Segment, one_line
 from nmt.text.tokenizer import is_blank
 from nmt.text.words import beginning
@@ -64,9 +64,7 @@ def read_scores(lines: Iterable[str], name: Path | str, first_number: int = 1) -
         yield score
 
 
-def scored(
-    pairs: Iterator[tuple[str, str]], name: Path, scores: Iterator[str] | None, scores_name: Path
-) -> Iterator[Row]:
+def scored(pairs: Iterator[TextPair], name: Path, scores: Iterator[str] | None, scores_name: Path) -> Iterator[Row]:
     """Yield each pair with its score, or without one. Raises DataError if a score is not a number, or their number
     differs from the number of pairs; both names are for messages."""
     if scores is None:

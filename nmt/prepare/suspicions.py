@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, permutations
 
@@ -28,10 +28,11 @@ from nmt.languages.codes import (
 )
 from nmt.languages.directions import LABEL, LanguagePair
 from nmt.prepare.cleaning.encoding import without_marked_capitals
-from nmt.prepare.cleaning.misaligned import MIN_PAIRS
+from nmt.prepare.cleaning.misaligned import MIN_PAIRS, TextPairs
 from nmt.text.imported import ImportedTokenizer
 from nmt.text.language import in_other_language
 from nmt.text.letters import count_forms, usual_forms
+from nmt.text.lines import TextPair
 from nmt.text.pairing import Sample, unaligned
 from nmt.text.profiles import Profiles, trigrams
 from nmt.text.reading import COMPOSED, NOT_NFC, form_shares, unusual_forms
@@ -69,7 +70,6 @@ _IDENTIFIED = 250  # lines of a side
 _MOST_OTHER, _MOST_UNLIKE = 0.1, 0.06  # of the lines of a side, by py3langid and by profiles
 _LEAST_TRIGRAMS = 25  # of a line that is judged by profiles
 _HAN = re.compile(f"[{character_class(['Hani'])}]+")
-_Pairs = Sequence[tuple[str, str]]
 
 
 def suspicions(
@@ -142,7 +142,7 @@ def suspicions(
             yield from unaligned(where, sample, languages[1], remedy)
 
 
-def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[tuple[str, str]]:
+def _pairs_of(samples: Mapping[str, Sample], keys: Iterable[str]) -> list[TextPair]:
     return list(chain.from_iterable(samples[key].pairs for key in keys))
 
 
@@ -223,7 +223,7 @@ def lengthened(pieces: Mapping[str, int]) -> Iterator[str]:
 # --- letter trigrams --------------------------------------------------------------------------------
 
 
-def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
+def _swapped(corpora: Mapping[str, TextPairs]) -> dict[str, tuple[float, str]]:
     """Return the corpora whose sides are swapped relative to the development set or, without one, to the first corpus.
 
     The values are the share of pairs that match better in reverse, and the corpus that was compared with.
@@ -239,7 +239,7 @@ def _swapped(corpora: Mapping[str, _Pairs]) -> dict[str, tuple[float, str]]:
     return swapped
 
 
-def _evidence(pairs: _Pairs) -> dict[str, float]:
+def _evidence(pairs: TextPairs) -> dict[str, float]:
     """Return the log-odds (nats, add-one smoothed) that each trigram is on the first side rather than on the second."""
     first = Counter[str]()
     second = Counter[str]()
@@ -251,7 +251,7 @@ def _evidence(pairs: _Pairs) -> dict[str, float]:
     return {gram: math.log((first[gram] + 1) / (second[gram] + 1)) - totals for gram in grams}
 
 
-def _share_reversed(pairs: _Pairs, evidence: Mapping[str, float]) -> float:
+def _share_reversed(pairs: TextPairs, evidence: Mapping[str, float]) -> float:
     """Return the share of clear pairs that match better with swapped sides; 0.5 if few pairs are clear."""
     decided = []
     for src, tgt in pairs:

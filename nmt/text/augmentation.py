@@ -17,6 +17,7 @@ from nmt.languages.directions import LanguagePair
 from nmt.search.settings import SearchConfig
 from nmt.text.case import lower, upper
 from nmt.text.constraints import Glossary, Span, alone, constraint_spans, mark_terms, spans
+from nmt.text.lines import TextPair
 from nmt.text.split import SENTENCE_MARKS
 from nmt.text.words import replaced
 
@@ -43,26 +44,26 @@ def some(rng: Random, items: Sequence[T], share: float) -> list[T]:
 _INITIAL = re.compile(r"(?<![\w'’\u0300-\u036f])[^\W\d_]")
 
 
-def upper_case(src: str, tgt: str, _: Random, languages: LanguagePair = ("", "")) -> tuple[str, str]:
+def upper_case(src: str, tgt: str, _: Random, languages: LanguagePair = ("", "")) -> TextPair:
     """Return both sides in upper case."""
     if not _has_case(src):
         return src, tgt
     return _outside_spans(src, upper(languages[0])), _outside_spans(tgt, upper(languages[1]))
 
 
-def title_case(src: str, tgt: str, _: Random, languages: LanguagePair = ("", "")) -> tuple[str, str]:
+def title_case(src: str, tgt: str, _: Random, languages: LanguagePair = ("", "")) -> TextPair:
     """Return both sides with a capital at the start of each word."""
     if not _has_case(src):
         return src, tgt
     return _titled(src, languages[0]), _titled(tgt, languages[1])
 
 
-def lower_case(src: str, tgt: str, _: Random, languages: LanguagePair = ("", "")) -> tuple[str, str]:
+def lower_case(src: str, tgt: str, _: Random, languages: LanguagePair = ("", "")) -> TextPair:
     """Return the source in lower case, and the target unchanged."""
     return _outside_spans(src, lower(languages[0])), tgt
 
 
-def drop_end_punctuation(src: str, tgt: str, _: Random) -> tuple[str, str]:
+def drop_end_punctuation(src: str, tgt: str, _: Random) -> TextPair:
     """Return both sides without sentence-final punctuation, if both have it."""
     shorter_src = _without_end_marks(src)
     shorter_tgt = _without_end_marks(tgt)
@@ -134,7 +135,7 @@ for _row in _ROWS:
         _NEIGHBOURS[_letter] = _row[max(_i - 1, 0) : _i] + _row[_i + 1 : _i + 2]
 
 
-def typos(src: str, tgt: str, rng: Random) -> tuple[str, str]:
+def typos(src: str, tgt: str, rng: Random) -> TextPair:
     """Return the source with typos in some words of at least four letters, and the target unchanged."""
     matches = words(src)
     if not matches:
@@ -203,7 +204,7 @@ class _Copied(NamedTuple):
     tgt: Place
 
 
-def noise(src: str, _: str, rng: Random) -> tuple[str, str]:
+def noise(src: str, _: str, rng: Random) -> TextPair:
     """Return one line of random symbols as both sides, with about as many pieces as the source."""
     n_left = min(max(len(src) // 4, 3), MAX_NOISE)
     words = []
@@ -215,7 +216,7 @@ def noise(src: str, _: str, rng: Random) -> tuple[str, str]:
     return line, line
 
 
-def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
+def placeholders(src: str, tgt: str, rng: Random) -> TextPair:
     """Return both sides with some of the text that they share replaced by placeholders."""
     copied = _copied(src, tgt)
     if not copied:
@@ -232,7 +233,7 @@ def placeholders(src: str, tgt: str, rng: Random) -> tuple[str, str]:
     return replaced(src, of_src), replaced(tgt, of_tgt)
 
 
-def tags(src: str, tgt: str, rng: Random) -> tuple[str, str]:
+def tags(src: str, tgt: str, rng: Random) -> TextPair:
     """Return both sides with tags around the whole line, or around a text that they share."""
     where = pick(rng, [_Copied((0, len(src)), (0, len(tgt))), *_copied(src, tgt)])
     if below(rng, 4):
@@ -285,7 +286,7 @@ MADE_UP = 0.5
 _ANY = SearchConfig()
 
 
-def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> tuple[str, str]:
+def terms(src: str, tgt: str, rng: Random, glossary: Glossary) -> TextPair:
     """Mark some of the source terms that the target translates as in the glossary; the target is unchanged."""
     translated = []
     remaining = tgt

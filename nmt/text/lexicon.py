@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from nmt.languages.codes import KANA, character_class
 from nmt.text.ids import Numbers, ranges
+from nmt.text.lines import TextPair
 from nmt.text.split import CLAUSE_MARKS, COMMAS, SENTENCE_MARKS
 from nmt.text.words import UNSPACED
 
@@ -247,7 +248,7 @@ class Lexicon:
     """Probability of the source word, given the target word."""
 
     @classmethod
-    def learn(cls, pairs: Sequence[tuple[str, str]]) -> Lexicon:
+    def learn(cls, pairs: Sequence[TextPair]) -> Lexicon:
         """Learn a lexicon from sentences and their translations."""
         src_words, src = read_words([src_line for src_line, _ in pairs])
         tgt_words, tgt = read_words([tgt_line for _, tgt_line in pairs])

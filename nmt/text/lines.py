@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TypeAlias, TypeVar
 
 from nmt.console import amount
 from nmt.errors import DataError
@@ -34,6 +34,9 @@ LINE_OVERHEAD = 200
 READ_TWICE = ", since it is read more than once; write the text into one"
 """The reason why a source must be a regular file, which ends a message."""
 
+TextPair: TypeAlias = tuple[str, str]
+"""The two texts of a pair: source and target, or in the alphabetical order of their languages."""
+
 _Lines = TypeVar("_Lines", bound=str | tuple[object, ...])
 _One = TypeVar("_One")
 _Other = TypeVar("_Other")
@@ -48,7 +51,7 @@ def read_lines(path: Path) -> Iterator[str]:
         yield from lines_in(file, path)
 
 
-def read_aligned(first: Path, second: Path) -> Iterator[tuple[str, str]]:
+def read_aligned(first: Path, second: Path) -> Iterator[TextPair]:
     """Yield pairs of line n of one file and line n of the other.
 
     Raises DataError if the numbers of lines differ, and in the cases of `read_lines`.

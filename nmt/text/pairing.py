@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.console import Item
+from nmt.text.lines import TextPair
 
 N_PAIRS = 1000
 """Maximum number of pairs in a sample; a large corpus gives at least half as many."""
@@ -44,17 +45,17 @@ class Place(NamedTuple):
 class Sample:
     """A sample of pairs, spread evenly over a corpus."""
 
-    pairs: list[tuple[str, str]] = field(default_factory=list)
+    pairs: list[TextPair] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     """The position of each pair."""
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]]) -> Sample:
+    def of(cls, pairs: Iterable[TextPair]) -> Sample:
         """Return a sample of the pairs of a corpus."""
         return cls.of_placed(with_places(pairs))
 
     @classmethod
-    def of_placed(cls, pairs: Iterable[tuple[tuple[str, str], Place]]) -> Sample:
+    def of_placed(cls, pairs: Iterable[tuple[TextPair, Place]]) -> Sample:
         """Return a sample of pairs, which are given with their positions."""
         sample = cls()
         for (src, tgt), (line, before, after) in at_intervals(pairs, N_PAIRS):
@@ -137,7 +138,7 @@ def _fitting(likenesses: Mapping[str, _Floats], most: float) -> str | None:
     return kind if kind or _wins(likenesses["own"], likenesses["random"]) < most else None
 
 
-def _likenesses(pairs: Sequence[tuple[str, str]], texts: Sequence[str], counts: Mapping[str, int]) -> _Floats:
+def _likenesses(pairs: Sequence[TextPair], texts: Sequence[str], counts: Mapping[str, int]) -> _Floats:
     """Return the similarity of the first side of each pair to another text, by length and by common words; NaN if that
     is empty. Rare words, such as numbers and names, count most; `counts` says how many texts have a word.
     """

@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from nmt.text.ids import Numbers
 from nmt.text.lexicon import Bools, Floats, Lexicon, Tokens, Vocabulary, chunks, split_words
+from nmt.text.lines import TextPair
 
-TextPairs = Sequence[tuple[str, str]]
+TextPairs = Sequence[TextPair]
 LEVELS = np.array([1.0, 3.5, 17.0])
 """Limits between the four levels of a word: how much the other side raises its probability above chance."""
 _WORDS = 24  # only the rarest of a sentence are used
@@ -266,14 +267,14 @@ def _sample(pairs: TextPairs, most: int) -> TextPairs:
     return pairs[:: -(-len(pairs) // most)]
 
 
-def _made(pairs: TextPairs) -> list[tuple[str, str]]:
+def _made(pairs: TextPairs) -> list[TextPair]:
     """Make bad pairs from good ones: with another target of similar length, with any other target, and truncated."""
     far = len(pairs) // 3
     crossed = [(src, tgt) for (src, _), (_, tgt) in zip(pairs, [*pairs[far:], *pairs[:far]], strict=True)]
     return [*_repaired(pairs, 11), *crossed, *_cut(pairs)]
 
 
-def _repaired(pairs: TextPairs, distance: int) -> list[tuple[str, str]]:
+def _repaired(pairs: TextPairs, distance: int) -> list[TextPair]:
     """Pair each source with another target, of about the same length as its own target."""
     by_length = sorted(pairs, key=lambda pair: len(pair[1]))
     result = []
@@ -283,7 +284,7 @@ def _repaired(pairs: TextPairs, distance: int) -> list[tuple[str, str]]:
     return result
 
 
-def _cut(pairs: TextPairs) -> list[tuple[str, str]]:
+def _cut(pairs: TextPairs) -> list[TextPair]:
     """Truncate one side of each pair to a share of its length."""
     result = []
     for i, (src, tgt) in enumerate(pairs):

@@ -32,7 +32,7 @@ from nmt.prepare.pipeline.work import SIDES, TaskStage, Work
 from nmt.prepare.sources import check_count, read_part, text_folder
 from nmt.tasks.perform import Json
 from nmt.text.formats import text_problem
-from nmt.text.lines import LINE_BYTES, READ_TWICE, read_lines, unequal
+from nmt.text.lines import LINE_BYTES, READ_TWICE, TextPair, read_lines, unequal
 from nmt.text.pairing import Place, at_intervals, with_places
 
 _CUT_BYTES = 1 << 24  # searched for line feeds at a time
@@ -61,7 +61,7 @@ def read_sides(folder: Path) -> tuple[list[str], list[str]]:
     return read_side(folder, 0), read_side(folder, 1)
 
 
-def read_pairs(folder: Path) -> Iterator[tuple[str, str]]:
+def read_pairs(folder: Path) -> Iterator[TextPair]:
     """Yield the pairs of a part of a corpus that `write_sides` has written."""
     return zip(*read_sides(folder), strict=True)
 
@@ -107,7 +107,7 @@ def cut_aligned(paths: Sequence[Path], n_lines: int) -> list[Range]:
     return ranges
 
 
-def read_range(part: Range) -> Iterator[tuple[str, str]]:
+def read_range(part: Range) -> Iterator[TextPair]:
     """Yield the pairs of a range; raises the same errors as `read_aligned`."""
     first, second = (_range_lines(part, file) for file in part.files[:2])
     return zip(first, second, strict=True)
