@@ -23,10 +23,9 @@ from hashlib import blake2b
 from itertools import accumulate, count, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from nmt.data.batching import Pairs
-from nmt.data.lines import Integers, Lines, Segments
+from nmt.data.lines import Indices, Integers, Lines, Segments
 from nmt.data.random_numbers import Hashes, hashed, key_of
 from nmt.text.ids import UNK, ranges
 from nmt.text.imported import ImportedTokenizer
@@ -41,8 +40,6 @@ ALPHA = 0.2
 
 _BLOCK = 1 << 15  # lines processed together
 _MAX_CACHED_IDS = 1 << 24  # ids of cached segmentations
-
-_Numbers = npt.NDArray[np.int64]
 
 
 class BpeDropout:
@@ -208,7 +205,7 @@ class _Cuts:
         ids, n_ids = zip(*blocks, strict=True)
         return Lines(np.concatenate(ids), np.cumsum(np.concatenate(n_ids), dtype=np.int64))
 
-    def _block(self, start: int, keys: Hashes, max_pieces: int) -> tuple[Integers, _Numbers]:
+    def _block(self, start: int, keys: Hashes, max_pieces: int) -> tuple[Integers, Indices]:
         """Return the ids of the lines from `start` on, one for each key, and the number of ids of each line."""
         n_lines = len(keys)
         ends = self._ends[start : start + len(keys)]
@@ -225,7 +222,7 @@ class _Cuts:
         n_ids = np.bincount(line, n_pieces, n_lines)
         return np.frombuffer(self._ids, self._dtype)[ranges(bounds[cuts], n_pieces)], n_ids.astype(np.int64)
 
-    def _drawn(self, indices: _Numbers) -> _Numbers:
+    def _drawn(self, indices: Indices) -> Indices:
         """Return the cuts at these indices of `made`, after making the missing ones."""
         cuts = self._made[indices]
         missing = np.unique(indices[cuts < 0])

@@ -15,7 +15,7 @@ Integers = npt.NDArray[np.integer[Any]]
 """Integers of any type; large arrays have the smallest one."""
 
 
-def lengths_between(ends: Integers) -> npt.NDArray[np.int32]:
+def lengths_between(ends: Integers) -> Integers:
     """Return the lengths (P,) of consecutive lines that end at `ends` (P,)."""
     lengths = np.empty(len(ends), np.int32)
     lengths[:1] = ends[:1]
@@ -29,10 +29,10 @@ class Side(Protocol):
     def __len__(self) -> int:
         """Return P, the number of lines."""
 
-    def n_ids(self) -> npt.NDArray[np.int32]:
+    def n_ids(self) -> Integers:
         """Return the number of ids of each line, (P,)."""
 
-    def gather(self, rows: Indices, last: int) -> npt.NDArray[np.int64]:
+    def gather(self, rows: Indices, last: int) -> Indices:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
 
 
@@ -45,18 +45,18 @@ class Lines:
         self.ends = ends
 
     @classmethod
-    def of(cls, lines: Sequence[npt.NDArray[np.int64]]) -> Lines:
+    def of(cls, lines: Sequence[Indices]) -> Lines:
         """Join one or more sets of lines."""
         return cls(np.concatenate(lines), np.cumsum([len(line) for line in lines]))
 
     def __len__(self) -> int:
         return len(self.ends)
 
-    def n_ids(self) -> npt.NDArray[np.int32]:
+    def n_ids(self) -> Integers:
         """Return the number of ids of each line, (P,)."""
         return lengths_between(self.ends)
 
-    def gather(self, rows: Indices, last: int) -> npt.NDArray[np.int64]:
+    def gather(self, rows: Indices, last: int) -> Indices:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
         starts, lengths = self.spans(rows)
         column = np.arange(int(lengths.max(initial=0)) + 1)
@@ -98,11 +98,11 @@ class Joined:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    def n_ids(self) -> npt.NDArray[np.int32]:
+    def n_ids(self) -> Integers:
         """Return the number of ids of each line, (P,)."""
         return np.concatenate([side.n_ids() for side in self._sides])
 
-    def gather(self, rows: Indices, last: int) -> npt.NDArray[np.int64]:
+    def gather(self, rows: Indices, last: int) -> Indices:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
         numbers = np.searchsorted(self._ends, rows, side="right")
         parts = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from nmt.text.ids import Numbers
+
 Hashes = npt.NDArray[np.uint64]
 
 MODIFIERS = 2
@@ -19,7 +21,7 @@ def key_of(*numbers: int) -> Hashes:
     return np.random.SeedSequence(numbers).generate_state(1, np.uint64).astype(np.uint64)
 
 
-def hashed(keys: Hashes, counters: npt.NDArray[np.int64]) -> Hashes:
+def hashed(keys: Hashes, counters: Numbers) -> Hashes:
     """Return random numbers (N,) for keys (N,) or (1,) and counters (N,) by SplitMix64 (Steele et al., 2014)."""
     return mixed(keys + counters.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from nmt.data.batching import Pairs, Update, epoch_updates
 from nmt.data.bpe_dropout import BpeDropout
 from nmt.data.corpus import Corpora, Corpus, Split, lines_of
-from nmt.data.lines import Indices, Joined, Lines, Segments, Side, concatenated
+from nmt.data.lines import Indices, Integers, Joined, Lines, Segments, Side, concatenated
 from nmt.data.mixing import Position, Stream, make_mix
 from nmt.data.settings import DataConfig
 from nmt.errors import DataError
@@ -45,7 +44,7 @@ class WindowLines:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def n_ids(self) -> npt.NDArray[np.int32]:
+    def n_ids(self) -> Integers:
         """Return the number of ids of each line, (P,)."""
         n_ids = [np.zeros(0, np.int32)]
         for lines, firsts, sizes in self._parts():
@@ -58,7 +57,7 @@ class WindowLines:
         ids = [lines.between(firsts, firsts + sizes) for lines, firsts, sizes in self._parts()]
         return Lines(np.concatenate(ids or [np.zeros(0, np.uint16)]), np.cumsum(self.n_ids(), dtype=np.int64))
 
-    def gather(self, rows: Indices, last: int) -> npt.NDArray[np.int64]:
+    def gather(self, rows: Indices, last: int) -> Indices:
         """Return lines `rows` (B,), each followed by the id `last`, as (B, longest), padded on the right."""
         return self.lines.gather(rows, last)
 

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from nmt.errors import DataError
 from nmt.tasks.perform import Json
+from nmt.text.ids import Numbers
 
 REASONS = {
     "empty": "empty side",
@@ -165,7 +166,7 @@ class CleanReport:
         start = max(0, same - _SAMPLE_CHARS // 3)
         _add_sample(self.repaired_samples, kind, (line, before[start:], after[start:]))
 
-    def keep(self, lines: npt.NDArray[np.int64], src: Sequence[str], tgt: Sequence[str]) -> None:
+    def keep(self, lines: Numbers, src: Sequence[str], tgt: Sequence[str]) -> None:
         """Add N remaining pairs to the histograms and samples, without changing `kept`.
 
         `lines` (N,): their line numbers, from 1.

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
+from nmt.data.random_numbers import Hashes
 from nmt.data.settings import DataConfig
 from nmt.files.read import fingerprint_of
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
@@ -41,6 +42,7 @@ from nmt.tasks.perform import Done, Json
 from nmt.text.letters import comparable
 
 HELD_OUT = "held-out"
+_Scores: TypeAlias = npt.NDArray[np.float32]
 
 
 class _Cleaning(BaseModel):
@@ -121,7 +123,7 @@ def write_hashes(
     folder: Path,
     config: DataConfig,
     sides: tuple[list[str], list[str]],
-    scores: npt.NDArray[np.float32] | None,
+    scores: _Scores | None,
     follows: Follows,
 ) -> None:
     """Write the hashes of N pairs, which identify similar pairs, with their scores (N,). `sides`: the text.
@@ -148,9 +150,7 @@ def comparable_lines(lines: Sequence[str], language: str) -> list[str]:
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _keys(
-    key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]], follows: Follows | None
-) -> npt.NDArray[np.uint64]:
+def _keys(key: Callable[[str, str], bytes], sides: Sequence[Sequence[str]], follows: Follows | None) -> Hashes:
     """Return the keys (N, 2) of pairs; the key of a pair that follows another depends on that one, too."""
     keys = np.frombuffer(b"".join(map(key, *sides)), ">u8").reshape(-1, 2).astype(np.uint64)
     if follows is not None:
@@ -166,11 +166,7 @@ def _held_out(folder: Path, version: str) -> HeldOut:
     return HeldOut(src, tgt)
 
 
-_Keys: TypeAlias = npt.NDArray[np.uint64]
-_Scores: TypeAlias = npt.NDArray[np.float32]
-
-
-def write_keys(folder: Path, keys: _Keys, scores: _Scores | None) -> None:
+def write_keys(folder: Path, keys: Hashes, scores: _Scores | None) -> None:
     """Write the keys (N, 2) of the pairs of a part in sorted order, with their rows and scores (N,), if any."""
     folder.mkdir()
     high, low = keys.T.astype(np.uint64)
@@ -217,8 +213,8 @@ def duplicates(
 class _Slice(NamedTuple):
     """The keys of a range in one part."""
 
-    high: _Keys
-    low: _Keys
+    high: Hashes
+    low: Hashes
     rows: Rows
     scores: _Scores
 
@@ -237,7 +233,7 @@ def _read_keys(folder: Path, bucket: int, n_buckets: int, gone: Rows | None) -> 
     return _Slice(keys[0, chosen][is_chosen], keys[1, chosen][is_chosen], rows[is_chosen], scores[is_chosen])
 
 
-def _sorted(high: _Keys, low: _Keys) -> Rows:
+def _sorted(high: Hashes, low: Hashes) -> Rows:
     """Return the order of keys by `high`, `low` and index."""
     order = np.argsort(high, kind="stable")
     after = order[1:]

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from nmt.console import Progress, say
 from nmt.data.manifest import ShardRecord, TextRecord, added
-from nmt.data.random_numbers import mixed
+from nmt.data.random_numbers import Hashes, mixed
 from nmt.data.settings import DataConfig
 from nmt.files.write import link
 from nmt.languages.directions import LABEL, LanguagePair
@@ -437,7 +437,6 @@ def _encoders(folder: Path, version: str, languages: LanguagePair) -> tuple[Bloc
 
 _BLOCK = 1 << 16  # rows
 
-_Hashes = npt.NDArray[np.uint64]
 _Ids = npt.NDArray[np.unsignedinteger]
 
 
@@ -544,7 +543,7 @@ class _Slice(NamedTuple):
 
     part: DataDir
     rows: slice
-    order: _Hashes
+    order: Hashes
 
 
 def _slices(task: _Joining) -> Iterator[_Slice]:

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.console import Progress, printable
 from nmt.data.corpus import Corpus
-from nmt.data.random_numbers import hashed, key_of
+from nmt.data.random_numbers import Hashes, hashed, key_of
 from nmt.data.settings import DataConfig
 from nmt.errors import DataError
 from nmt.languages.directions import LABEL, LanguagePair
@@ -209,7 +208,7 @@ class Draw:
         self._places = np.zeros((0, 2), np.int64)  # part, row
         self.n_offered = 0
 
-    def offer(self, part: int, rows: Rows, hashes: npt.NDArray[np.uint64]) -> None:
+    def offer(self, part: int, rows: Rows, hashes: Hashes) -> None:
         """Consider rows (N,) of a part for the development set; `hashes` (N,): the first half of the hash of each pair.
 
         Raises DataError if a share exceeds MOST_LINES pairs.

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from nmt.console import Progress
+from nmt.data.random_numbers import Hashes
 from nmt.files.read import fingerprint_of
 from nmt.files.write import staged, work_directory, writing
 from nmt.layout import DataDir
@@ -72,7 +73,7 @@ class Drops(BaseModel):
         return np.flatnonzero(is_left)
 
 
-def rows_in_range(keys: npt.NDArray[np.uint64], number: int, n_ranges: int) -> slice:
+def rows_in_range(keys: Hashes, number: int, n_ranges: int) -> slice:
     """Return the rows of sorted keys (N,) in one of the equal ranges into which all 64-bit numbers are divided."""
     start = (number << 64) // n_ranges
     stop = ((number + 1) << 64) // n_ranges
