@@ -29,7 +29,6 @@ from nmt.prepare.pipeline.work import (
     Drops,
     Follows,
     Rows,
-    TaskStage,
     Work,
     block_starts,
     follows,
@@ -61,7 +60,7 @@ def clean_parts(work: Work, config: DataConfig, parts: Sequence[Part], held_out:
         for part in parts
     )
     total = sum(part.n for part in parts)
-    return work.run_stage(TaskStage("clean", "cleaning", clean_part), arguments, work.versions["block lists"], total)
+    return work.run_stage("clean", "cleaning", clean_part, arguments, work.versions["block lists"], total)
 
 
 _NOT_OF_CLEANING = {
@@ -265,9 +264,7 @@ def group_parts(work: Work, config: DataConfig, cleaned: Sequence[Done]) -> Drop
             _Grouping(drops=drops, keys=f"keys-{number}", n_parts=len(cleaned), bucket=bucket, n_buckets=n_buckets)
             for bucket in range(n_buckets)
         ]
-        work.run_stage(
-            TaskStage(stage, f"comparing ({grouping.reason})", group_bucket), arguments, work.version(before), n_pairs
-        )
+        work.run_stage(stage, f"comparing ({grouping.reason})", group_bucket, arguments, work.version(before), n_pairs)
         drops = Drops(work=drops.work, groups=[*drops.groups, (grouping.reason, stage, n_buckets)])
         before = stage
     return drops
@@ -310,11 +307,11 @@ def judge_parts(
     if not sizes:
         return drops, []
     learning = [_Learning(max_loss=limits[key], parts=of_corpus, drops=drops) for key, of_corpus in sizes.items()]
-    learned = work.run_stage(TaskStage("learn", "learning", learn), learning, work.version(*work.versions))
+    learned = work.run_stage("learn", "learning", learn, learning, work.version(*work.versions))
     filters = {key: str(done.folder / "learned") for key, done in zip(sizes, learned, strict=True)}
     judging = [_Judging(part=i, learned=filters.get(part.key, ""), drops=drops) for i, part in enumerate(parts)]
     n_judged = sum(n for _, n in chain.from_iterable(sizes.values()))
-    work.run_stage(TaskStage("judge", "judging", judge), judging, work.version(*work.versions), n_judged)
+    work.run_stage("judge", "judging", judge, judging, work.version(*work.versions), n_judged)
     warnings = []
     for key, done in zip(sizes, learned, strict=True):
         if not done.summary["has_learned"]:

@@ -31,7 +31,7 @@ from nmt.prepare.cleaning.cleaner import SeenLines
 from nmt.prepare.cleaning.counts import CleanReport, LengthCounts, refuse_empty, total
 from nmt.prepare.pipeline.read import Part, read_side, read_sides
 from nmt.prepare.pipeline.settle import TrainingText, by_source
-from nmt.prepare.pipeline.work import Rows, TaskStage, Work, block_starts, follows, part_folder, rows_in_range
+from nmt.prepare.pipeline.work import Rows, Work, block_starts, follows, part_folder, rows_in_range
 from nmt.prepare.recipe import NewPieces
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder, Encoded
@@ -145,7 +145,7 @@ def _learn_vocabulary(
     with Progress("learning a vocabulary") as progress:
         names = " and ".join(task.languages or task.all_languages)
         progress.say(f"learning a vocabulary for {names} …")  # SentencePiece shows no progress
-        [done] = work.run_stage(TaskStage("vocabulary", "", learn), [task], version)
+        [done] = work.run_stage("vocabulary", "", learn, [task], version)
         for line in done.summary.get("added", ()):
             say(line)
     return Tokenizers.load(TokenizerDir(done.folder), data.all_languages)
@@ -340,9 +340,7 @@ def encode_parts(
                 is_shuffled=is_shuffled, documents=config.documents,
             )
         )  # fmt: skip
-    return work.run_stage(
-        TaskStage("encode", "encoding", encode_part), arguments, work.version("settle", "tokenizer"), n_pairs
-    )
+    return work.run_stage("encode", "encoding", encode_part, arguments, work.version("settle", "tokenizer"), n_pairs)
 
 
 def encode_part(folder: Path, task: _Encoding) -> Json:
@@ -459,7 +457,7 @@ def _join_in_order(work: Work, config: DataConfig, parts: Sequence[Done]) -> lis
         _Joining(languages=(language,), parts=folders, name="train", documents=config.documents and not i)
         for i, language in enumerate(config.pair)
     ]
-    return work.run_stage(TaskStage("join", "joining", join), arguments, work.version("encode"))
+    return work.run_stage("join", "joining", join, arguments, work.version("encode"))
 
 
 def _join_shards(
@@ -484,7 +482,7 @@ def _join_shards(
                 )
             )  # fmt: skip
             keys.append(key)
-    done = work.run_stage(TaskStage("join", "writing shards", join_shard), arguments, work.version("encode"))
+    done = work.run_stage("join", "writing shards", join_shard, arguments, work.version("encode"))
     records = []
     for task, key, written in zip(arguments, keys, done, strict=True):
         n = written.summary["pairs"]

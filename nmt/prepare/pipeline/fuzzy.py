@@ -13,7 +13,7 @@ from nmt.data.settings import DataConfig
 from nmt.errors import DataError
 from nmt.files.read import checksum, read_regular
 from nmt.layout import DataDir
-from nmt.prepare.pipeline.work import TaskStage, Work
+from nmt.prepare.pipeline.work import Work
 from nmt.tasks.perform import Done, Json
 from nmt.text.similarity import SimilarTexts
 
@@ -48,7 +48,7 @@ def match_lines(work: Work, directory: DataDir, data: DataConfig, splits: Sequen
                 content=content,
             )
         )  # fmt: skip
-    done = work.run_stage(TaskStage("fuzzy", "finding similar lines", match), arguments, total=2 * n_pairs)
+    done = work.run_stage("fuzzy", "finding similar lines", match, arguments, total=2 * n_pairs)
     for task, matched in zip(arguments, done, strict=True):
         say(f"{task.language}: {matched.summary['share']:.1%} of the training lines have a similar line")
     return done

@@ -27,7 +27,7 @@ from nmt.prepare.pairs import OpenSource, SentencePair, Units
 from nmt.prepare.pipeline.clean import cleaning_settings, comparable_lines, write_pairs
 from nmt.prepare.pipeline.encode import read_cleaned, text_record, write_array
 from nmt.prepare.pipeline.read import read_side
-from nmt.prepare.pipeline.work import TaskStage, Work, part_folder
+from nmt.prepare.pipeline.work import Work, part_folder
 from nmt.prepare.sources import check_count, read_part
 from nmt.tasks.perform import Done, Json
 from nmt.text.blocks import BlockEncoder
@@ -100,9 +100,7 @@ def clean_mono(
                 held_out=folder, versions=versions, letters=work.letters.get(language, {}),
             )
         )  # fmt: skip
-    done = work.run_stage(
-        TaskStage(MONO, "cleaning monolingual text", clean_language), arguments, work.versions["block lists"]
-    )
+    done = work.run_stage(MONO, "cleaning monolingual text", clean_language, arguments, work.versions["block lists"])
     cleaned = {}
     for language, part in zip(languages, done, strict=True):
         cleaned[language] = MonoText(part, _reports(part))
@@ -133,9 +131,9 @@ def encode_mono(work: Work, config: DataConfig, cleaned: Mapping[str, MonoText])
         )
         for language, text in cleaned.items()
     ]  # fmt: skip
-    stage = TaskStage(f"{MONO}-encode", "encoding monolingual text", encode_language)
     n_lines = sum(text.lines for text in cleaned.values())
-    done = work.run_stage(stage, arguments, work.version(MONO, "tokenizer"), n_lines)
+    version = work.version(MONO, "tokenizer")
+    done = work.run_stage(f"{MONO}-encode", "encoding monolingual text", encode_language, arguments, version, n_lines)
     encoded = {}
     for (language, text), part in zip(cleaned.items(), done, strict=True):
         reports = deepcopy(text.reports)

@@ -28,7 +28,7 @@ from nmt.files.read import open_regular, reading
 from nmt.languages.directions import LanguagePair
 from nmt.prepare.inputs import has_verses
 from nmt.prepare.pairs import OpenSource, SentencePair, Units, read_scores
-from nmt.prepare.pipeline.work import SIDES, TaskStage, Work
+from nmt.prepare.pipeline.work import SIDES, Work
 from nmt.prepare.sources import check_count, read_part, text_folder
 from nmt.tasks.perform import Json
 from nmt.text.formats import text_problem
@@ -252,7 +252,7 @@ def training_parts(work: Work, data: DataConfig, sources: Mapping[str, OpenSourc
                         version=source.record.model_dump_json(),
                     )
                 )  # fmt: skip
-    written = iter(work.run_stage(TaskStage("read", "reading", write_lines), arguments))
+    written = iter(work.run_stage("read", "reading", write_lines, arguments))
     parts: list[Part] = []
     counts = dict.fromkeys(sources, 0)
     skipped = {key: Counter[str]() for key in sources}

@@ -39,7 +39,7 @@ from nmt.prepare.pipeline.clean import (
     write_pairs,
 )
 from nmt.prepare.pipeline.read import Part, ReadText, Skipped, read_pairs, read_side, read_sides, write_sides
-from nmt.prepare.pipeline.work import SIDES, Drops, Rows, TaskStage, Work, block_starts, follows, part_folder
+from nmt.prepare.pipeline.work import SIDES, Drops, Rows, Work, block_starts, follows, part_folder
 from nmt.prepare.recipe import block_lists
 from nmt.tasks.perform import Done, Json
 from nmt.text.letters import write
@@ -137,7 +137,7 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
         )
         for number, done in enumerate(text.cleaned)
     ]  # fmt: skip
-    settled = work.run_stage(TaskStage("settle", "settling", settle_part), arguments, version)
+    settled = work.run_stage("settle", "settling", settle_part, arguments, version)
     of_parts = [CleanReport.from_json(done.summary) for done in settled]
     reports = by_source(text.skipped, text.parts, of_parts)
     skipped = []
@@ -174,9 +174,7 @@ def _recall_parts(work: Work, config: DataConfig, earlier: Corpus) -> list[Done]
         sides = [earlier.directory.text(shard.name, language) for language in config.pair]
         order = earlier.directory.follows(shard.name) if config.documents else None
         arguments.append(_Recalling(config=settings, sides=sides, follows=order))
-    return work.run_stage(
-        TaskStage("clean", "comparing with earlier text", recall_shard), arguments, earlier.fingerprint
-    )
+    return work.run_stage("clean", "comparing with earlier text", recall_shard, arguments, earlier.fingerprint)
 
 
 def recall_shard(folder: Path, task: _Recalling) -> Json:

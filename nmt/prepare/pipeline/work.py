@@ -121,17 +121,6 @@ SIZES = Sizes()
 """The default division."""
 
 
-@dataclass(frozen=True)
-class TaskStage:
-    """Tasks that all have the same function."""
-
-    name: str
-    title: str
-    """The label of the progress bar."""
-    function: Callable[[Path, Any], Json]
-    """Writes the result of a task into a folder, and returns its summary, in which `pairs` counts what was done."""
-
-
 @dataclass
 class Work:
     """The work folder of a preparation, and the engine that runs its tasks. Finished tasks are not repeated."""
@@ -146,26 +135,34 @@ class Work:
     _n_tasks: dict[str, int] = field(default_factory=dict)
 
     def run_stage(
-        self, stage: TaskStage, arguments: Iterable[BaseModel], version: str = "", total: int | None = None
+        self,
+        name: str,
+        title: str,
+        function: Callable[[Path, Any], Json],
+        arguments: Iterable[BaseModel],
+        version: str = "",
+        total: int | None = None,
     ) -> list[Done]:
         """Run a stage, which has one task for each of the `arguments`, and return the results in order.
 
         A stage that has been run before is continued: its new tasks have the next numbers.
 
         Args:
+            title: the label of the progress bar.
+            function: writes the result of a task into a folder, and returns its summary, in which `pairs` counts what
+                was done.
             version: see `Task.version`.
             total: the number of pairs for the progress bar, if known.
         """
-        first = self._n_tasks.get(stage.name, 0)
-        name = stage.name
+        first = self._n_tasks.get(name, 0)
         numbered = enumerate(arguments, start=first)
-        tasks = [Task(f"{name}/{number:05}", stage.function, argument, version) for number, argument in numbered]
+        tasks = [Task(f"{name}/{number:05}", function, argument, version) for number, argument in numbered]
         keys = [task.key for task in tasks]
         if first:
             keys.insert(0, self.versions[name])
         self.versions[name], self._n_tasks[name] = _digest(keys), first + len(tasks)
         return_freed_memory()  # of earlier stages in this process: workers need memory now
-        with Progress(stage.title, total, "pairs") as progress:
+        with Progress(title, total, "pairs") as progress:
             return run_all(self.engine, self.folder, tasks, lambda done: progress.add(done.summary["pairs"]))
 
     def version(self, *stages: str) -> str:
