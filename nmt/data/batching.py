@@ -184,8 +184,8 @@ class PairLengths:
                 start = i
                 n_src = 0
                 n_tgt = 0
-            n_src = n_src + src
-            n_tgt = n_tgt + tgt
+            n_src += src
+            n_tgt += tgt
         if len(rows):
             yield rows[start:]
 
@@ -364,7 +364,7 @@ class Packing:
         """`step` (tokens): see the module; `max_len` (tokens): the minimum of the `max_len` of all batches."""
         self._pairs = pairs
         self._step = step
-        self.max_len = max(step, pairs.lengths.src.max(), pairs.lengths.tgt.max(), max_len)
+        self.max_len = max(step, pairs.lengths.max(), max_len)
 
     def of(self, pairs: Pairs) -> Packing:
         """Return a maker of batches of other pairs."""

@@ -142,10 +142,9 @@ def sampled(tokenizer: ImportedTokenizer, n: int, word: Sequence[int], numbers: 
     """Draw one of the `n` most probable segmentations of a word; a tag or a word with unknown text stays as it is."""
     if UNK in word or not tokenizer.pieces(word[:1])[0].startswith("\u2581"):
         return list(word)
-    probable = []
-    for ids, score in tokenizer.segmentations(tokenizer.decode(word), n):
-        if min(ids, default=0) > UNK:  # the segmenter may lack text of the vocabulary
-            probable.append((ids, score))
+    segmentations = tokenizer.segmentations(tokenizer.decode(word), n)
+    # the segmenter may lack text of the vocabulary
+    probable = [(ids, score) for ids, score in segmentations if min(ids, default=0) > UNK]
     if not probable:
         return list(word)
     best = probable[0][1]

@@ -269,7 +269,5 @@ class Corpora:
     @property
     def starts(self) -> Indices:
         """The first row of each direction: training pairs are numbered across directions, then one row at the end."""
-        starts = [0]
-        for corpus in self.by_direction.values():
-            starts.append(starts[-1] + sum(split.n for split in corpus.train_splits))
-        return np.array(starts)
+        n_pairs = (sum(split.n for split in corpus.train_splits) for corpus in self.by_direction.values())
+        return np.cumsum([0, *n_pairs])

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHan
 
 from nmt.errors import DataError
 from nmt.files.document import Document, document_text, read_document
-from nmt.files.read import checksum, fingerprint_of, read_text
+from nmt.files.read import checksums_in, fingerprint_of, read_text
 from nmt.files.write import write_file
 from nmt.languages.directions import LanguagePair
 from nmt.layout import DataDir
@@ -348,10 +348,8 @@ def write_index(directory: DataDir, manifests: Mapping[str, Manifest], config: d
 def file_facts(directory: Path) -> dict[str, FileRecord]:
     """Return the size and SHA-256 of each file below a directory, sorted by name."""
     facts = {}
-    for path in sorted(directory.rglob("*")):
-        if path.is_file():
-            name = path.relative_to(directory).as_posix()
-            facts[name] = FileRecord(bytes=path.stat().st_size, sha256=checksum(path))
+    for name, digest in checksums_in(directory).items():
+        facts[name] = FileRecord(bytes=(directory / name).stat().st_size, sha256=digest)
     return facts
 
 

@@ -70,8 +70,8 @@ class Stream:
                 sizes = np.clip(np.minimum(ends, stop) - np.maximum(begins, start), 0, None)
                 inside = np.flatnonzero(sizes > 0)
                 yield first + (order * self._block + starts)[inside], sizes[inside]
-            start = start - n
-            stop = stop - n
+            start -= n
+            stop -= n
 
     def _shuffled(self, n: int, *key: int) -> Indices:
         return np.random.default_rng([*self._key, *key]).permutation(n)
@@ -201,9 +201,7 @@ def make_mix(data: DataConfig, stages: Sequence[Stage], manifests: Mapping[str, 
 
     Raises ConfigError if the data directory has other corpora than the config.
     """
-    by_direction = []
-    for direction, manifest in manifests.items():
-        by_direction.append(_corpora(data.towards(direction), stages, manifest))
+    by_direction = [_corpora(data.towards(direction), stages, manifest) for direction, manifest in manifests.items()]
     plans = [_plan(data, stage, by_direction) for stage in stages or [Stage()]]
     corpora = []
     first = 0

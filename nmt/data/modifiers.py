@@ -104,9 +104,7 @@ class FollowingPairs:
         splits = corpus.train_splits
         self._ends = np.cumsum([split.n for split in splits])
         self._follows = [corpus.follows(split) for split in splits]
-        self._sides = []
-        for split in splits:
-            self._sides.append([lines_of(split, language) for language in data.sides])
+        self._sides = [[lines_of(split, language) for language in data.sides] for split in splits]
         self._max_pieces = data.max_pieces
 
     def appended(self, src: Indices, tgt: Indices, row: int, rng: Random) -> tuple[Indices, Indices]:

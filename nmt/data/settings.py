@@ -500,20 +500,17 @@ def _listed(directions: object, languages: object) -> object:
     """Return `data.directions` as a list, if it is a word or mapping that stands for one."""
     if directions != "all" and not isinstance(directions, dict):
         return directions
-    names = []
-    if isinstance(languages, list) and all(isinstance(name, str) for name in languages):
-        names = languages
-    if len(names) < 2:
+    if not isinstance(languages, list) or len(languages) < 2 or not all(isinstance(name, str) for name in languages):
         raise ValueError("languages: must list the languages, at least two, if directions is not a list")
     match directions:
         case "all":
-            return [f"{src}-{tgt}" for src, tgt in itertools.product(names, names) if src != tgt]
-        case {"to": str(tgt)} if len(directions) == 1 and tgt in names:
-            return [f"{src}-{tgt}" for src in names if src != tgt]
-        case {"from": str(src)} if len(directions) == 1 and src in names:
-            return [f"{src}-{tgt}" for tgt in names if src != tgt]
+            return [f"{src}-{tgt}" for src, tgt in itertools.product(languages, languages) if src != tgt]
+        case {"to": str(tgt)} if len(directions) == 1 and tgt in languages:
+            return [f"{src}-{tgt}" for src in languages if src != tgt]
+        case {"from": str(src)} if len(directions) == 1 and src in languages:
+            return [f"{src}-{tgt}" for tgt in languages if src != tgt]
     raise ValueError(
-        f"directions: must be a list such as [de-en, en-de], all, or to or from one of {', '.join(names)}; found "
+        f"directions: must be a list such as [de-en, en-de], all, or to or from one of {', '.join(languages)}; found "
         f"{directions}"
     )
 

@@ -157,16 +157,14 @@ def recognised(start: bytes) -> Compression | None:
     return next((compression for compression in COMPRESSIONS if compression.start.match(start)), None)
 
 
-@contextmanager
-def decompressed(file: IO[bytes], name: Path | str) -> Iterator[IO[bytes]]:
-    """Yield the content of an open file, decompressed if the suffix of its name indicates a compression.
+def decompressed(file: IO[bytes], name: Path | str) -> AbstractContextManager[IO[bytes]]:
+    """Return the content of an open file, decompressed if the suffix of its name indicates a compression, as a context.
 
     The content is read sequentially, in memory of a few MB (and what xz or Zstandard need). Reading it raises DataError
     if the file is not compressed as its name says, and DamagedError.
     """
     compression = compression_of(name)
-    with nullcontext(file) if compression is None else decompress(file, name, compression) as content:
-        yield content
+    return nullcontext(file) if compression is None else decompress(file, name, compression)
 
 
 def decompress(file: IO[bytes], name: Path | str, compression: Compression) -> IO[bytes]:

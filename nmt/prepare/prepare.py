@@ -15,6 +15,7 @@ from nmt.config import Config
 from nmt.console import show
 from nmt.data.corpus import Corpora, Corpus
 from nmt.data.manifest import (
+    CleanRecord,
     SplitRecord,
     added,
     content_fingerprint,
@@ -318,12 +319,10 @@ def _with_corpora(before: SplitRecord, encoded: EncodedText) -> SplitRecord:
     """Return the record of a training set to which corpora have been added."""
     assert before.clean is not None and before.text is not None and before.shards is not None
     new = clean_record(encoded.reports.values())
-    clean = new.model_copy(
-        update={
-            "read": before.clean.read + new.read,
-            "kept": before.clean.kept + new.kept,
-            "dropped": summed([before.clean.dropped, new.dropped], REASONS),
-        }
+    clean = CleanRecord(
+        read=before.clean.read + new.read,
+        kept=before.clean.kept + new.kept,
+        dropped=summed([before.clean.dropped, new.dropped], REASONS),
     )
     return SplitRecord(
         pairs=before.pairs + encoded.pairs,

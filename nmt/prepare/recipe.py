@@ -113,7 +113,7 @@ def changes(old: Recipe, new: Recipe) -> Iterator[str]:
     """Describe each difference between two recipes. Settings missing in a recipe have their defaults."""
     for line in without_old(old)[1]:
         yield f"{line.partition(':')[0]} was removed in 0.2.0"
-    old, new = {**_completed(old)}, {**_completed(new)}  # copies, since keys are removed below
+    old, new = _completed(old), _completed(new)
     if is_reused(old) != is_reused(new):
         origins = {True: "taken from elsewhere (--tokenizer-from, tokenizer.model)", False: "trained on this text"}
         yield f"the tokenizer was {origins[is_reused(old)]}, is {origins[is_reused(new)]}"

@@ -202,7 +202,7 @@ def _locate_files(source: FilesSource, root: Path) -> tuple[SourceRecord, list[S
     local = dict(sorted(source.files.items()))
     files = {}
     pinned = source.sha256 or {}
-    for language, name in sorted(local.items()):
+    for language, name in local.items():
         if is_url(name):
             path, digest = cached(name, pinned.get(language))
             local[language] = str(path)

@@ -65,7 +65,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, 
         header["__metadata__"] = metadata
     for name in names:
         start = end
-        end = end + by_name[name].nbytes
+        end += by_name[name].nbytes
         dtype = _NAMES[by_name[name].dtype]
         header[name] = {"dtype": dtype, "shape": list(by_name[name].shape), "data_offsets": [start, end]}
     text = json.dumps(header).encode()

@@ -147,11 +147,7 @@ def typos(src: str, tgt: str, rng: Random) -> TextPair:
 def words(line: str) -> list[re.Match[str]]:
     """Return the words of at least four letters, except in text that a translation must copy."""
     inside = _inside_spans(line)
-    matches = []
-    for match in _WORD.finditer(line):
-        if inside.isdisjoint(range(*match.span())):
-            matches.append(match)
-    return matches
+    return [match for match in _WORD.finditer(line) if inside.isdisjoint(range(*match.span()))]
 
 
 def _mistyped(word: str, rng: Random) -> str:

@@ -341,8 +341,8 @@ def _traced(tops: npt.NDArray[np.int8], choices: npt.NDArray[np.int8], lows: Num
         chosen = int(choices[last, i, j - lows[i]])
         ds, dt = {_MATCHED: kinds[chosen], _NO_TGT: (1, 0), _NO_SRC: (0, 1)}[last]
         steps.append((range(i - ds, i), range(j - dt, j)))
-        i = i - ds
-        j = j - dt
+        i -= ds
+        j -= dt
         last = int(tops[i, j - lows[i]]) if last == _MATCHED else chosen
     return steps[::-1]
 

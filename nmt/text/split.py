@@ -338,7 +338,7 @@ def join(parts: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
                 joined.append(_separator(joined[-1], translation, gap, (before, source)))
             joined.append(translation)
             gap = ""
-        gap = gap + after
+        gap += after
         before = source
     return "".join(joined)
 

@@ -128,8 +128,8 @@ def _offsets(path: Path, n_lines: int) -> tuple[list[int], int]:
         while block := file.read(_CUT_BYTES):
             feeds = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
             offsets += [size + 1 + int(feed) for feed in feeds[-(n + 1) % n_lines :: n_lines]]
-            n = n + len(feeds)
-            size = size + len(block)
+            n += len(feeds)
+            size += len(block)
             end = block[-1:]
     if offsets[-1] != size:
         offsets.append(size)

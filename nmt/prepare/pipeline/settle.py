@@ -146,7 +146,7 @@ def settle_chosen(work: Work, config: DataConfig, text: ChosenText, elsewhere: O
             source = config.train_sources[key]
             skipped.append(skipped_units(f"{key} {source.label}", counts))
     refuse_empty(total(reports.values()), skipped)
-    labels, conflicts = _read_labels(config, settled) or (None, [])
+    labels, conflicts = _read_labels(config, settled)
     return TrainingText(text.parts, settled, reports, text.skipped, text.warnings + conflicts, labels)
 
 
@@ -386,7 +386,7 @@ def _sides(folder: Path, elsewhere: Path, version: str, languages: LanguagePair)
     return src, tgt
 
 
-def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels, list[str]] | None:
+def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels | None, list[str]]:
     """Return the labels of the settled training text, and a warning if a text has several; None if the target is a
     language. Identical pairs have been dropped before.
 
@@ -394,7 +394,7 @@ def _read_labels(config: DataConfig, settled: Sequence[Done]) -> tuple[Labels, l
     """
     side = config.label_side
     if side is None:
-        return None
+        return None, []
     names = set()
     of_parts = []
     for done in settled:
