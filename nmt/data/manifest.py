@@ -34,6 +34,9 @@ ADVICE = "; remove the directory and run nmt prepare again"
 PREPARE_AGAIN = "; run nmt prepare again"
 """Advice for a data directory that lacks something, which ends a message."""
 
+Recipe: TypeAlias = dict[str, object]
+"""Settings of a preparation as plain values; see `nmt.prepare.recipe`."""
+
 _T = TypeVar("_T")
 
 
@@ -194,7 +197,7 @@ class Manifest(Document):
     """In alphabetical order."""
     fingerprint: str
     """Sixteen hexadecimal digits that identify the texts, the ids and the tokenizer."""
-    config: _Lenient[dict[str, object]] = None
+    config: _Lenient[Recipe] = None
     """The preparation settings, see `nmt.prepare.recipe`."""
     tokenizer: TokenizerRecord
     sources: _Lenient[dict[str, SourceRecord]] = None
@@ -202,9 +205,9 @@ class Manifest(Document):
     several: float = 1.0
     """The estimated share of training pairs whose first side has several sentences; 1.0 if it is not known."""
     splits: dict[str, SplitRecord]
-    mono: dict[str, MonoRecord] = Field(default_factory=dict)
+    mono: dict[str, MonoRecord] = Field({})
     """By language; empty without `data.mono`."""
-    warnings: list[str] = Field(default_factory=list)
+    warnings: list[str] = Field([])
     files: dict[str, FileRecord]
     """By their paths within the data directory."""
 
@@ -217,7 +220,7 @@ class _Index(Document):
     pairs: Annotated[dict[str, str], Field(min_length=1)]
     """The fingerprint of the folder of each pair, such as de-en."""
     fingerprint: str
-    config: _Lenient[dict[str, object]] = None
+    config: _Lenient[Recipe] = None
     files: dict[str, FileRecord]
 
 
@@ -237,7 +240,7 @@ class Contents:
     """In alphabetical order."""
     fingerprint: str
     """Sixteen hexadecimal digits that identify the text of all pairs of languages."""
-    config: dict[str, object] | None
+    config: Recipe | None
     """The preparation settings, if they are recorded; see `nmt.prepare.recipe`."""
     manifests: dict[str, Manifest]
     """By pair of languages, such as de-en."""
@@ -330,7 +333,7 @@ def write_manifest(directory: DataDir, manifest: Manifest) -> None:
     directory.manifest.write_bytes(f"{text}\n".encode())
 
 
-def write_index(directory: DataDir, manifests: Mapping[str, Manifest], config: dict[str, object]) -> None:
+def write_index(directory: DataDir, manifests: Mapping[str, Manifest], config: Recipe) -> None:
     """Write the list of the pairs of languages, after all other files. Raises OSError."""
     pairs = {pair: manifest.fingerprint for pair, manifest in manifests.items()}
     languages = set[str]().union(*(manifest.languages for manifest in manifests.values()))

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from lzma import FORMAT_XZ, LZMADecompressor
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple, Self, cast
+from typing import IO, Any, NamedTuple, Self, TypeAlias, cast
 
 from nmt.console import printable
 from nmt.errors import DataError, error_text
@@ -214,13 +214,17 @@ ALLOWED_BYTES = 1 << 24
 """Unpacked size that is allowed whatever the ratio."""
 
 
+OpenContent: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
+"""A function that opens the content of a file or an entry of an archive."""
+
+
 class Member(NamedTuple):
     """An entry of an archive."""
 
     name: str
     kind: str
     """The kind of an entry that is not a file, such as `links`; empty for files."""
-    open: Callable[[], AbstractContextManager[IO[bytes]]]
+    open: OpenContent
     """Opens its content, which may be compressed itself."""
 
 

@@ -17,6 +17,7 @@ from nmt.data.manifest import (
     SHARDED_FORMAT,
     Manifest,
     MonoRecord,
+    Recipe,
     RoundTripRecord,
     SplitOffRecord,
     SplitRecord,
@@ -48,7 +49,6 @@ from nmt.prepare.pipeline.mono import MonoText, clean_mono, encode_mono
 from nmt.prepare.pipeline.read import read_side, sample_parts, training_parts
 from nmt.prepare.pipeline.settle import ChosenText, TrainingText, choose_training_text, settle_chosen, split_off
 from nmt.prepare.pipeline.work import Work, follows
-from nmt.prepare.recipe import Recipe
 from nmt.prepare.report import (
     MonoReport,
     PreparationReport,

@@ -17,7 +17,7 @@ from nmt.errors import DataError, HubError, error_text
 from nmt.files.hub_client import download_file, raise_hub_error
 from nmt.files.read import checksum
 from nmt.languages.directions import LanguagePair
-from nmt.prepare.formats.tables import find_columns, label_text, read_objects
+from nmt.prepare.formats.tables import JsonObject, find_columns, label_text, read_objects
 from nmt.prepare.inputs import matches
 from nmt.prepare.pairs import Layout, Row, Units
 
@@ -79,9 +79,7 @@ def read_hub(part: TrainHub, languages: LanguagePair, units: Units) -> Iterator[
         raise DataError(f"{where}: not readable as {kind}: {error_text(error)}") from error
 
 
-def _objects(
-    rows: Iterable[dict[str, object]], classes: dict[str, list[str]], where: str
-) -> Iterator[tuple[str, dict[str, object]]]:
+def _objects(rows: Iterable[JsonObject], classes: dict[str, list[str]], where: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield rows with their places, and the names of classes instead of their numbers."""
     for number, row in enumerate(rows, start=1):
         for name, names in classes.items():

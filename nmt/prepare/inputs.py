@@ -6,8 +6,8 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -18,7 +18,15 @@ from typing import IO
 from nmt.console import listed, printable, say
 from nmt.data.sources import FilesSource, PathSource
 from nmt.errors import DataError
-from nmt.files.compressed import START_BYTES, compression_of, decompressed, is_archive, is_read_in_order, read_archive
+from nmt.files.compressed import (
+    START_BYTES,
+    OpenContent,
+    compression_of,
+    decompressed,
+    is_archive,
+    is_read_in_order,
+    read_archive,
+)
 from nmt.files.read import check_regular, checksum, open_regular, reading
 from nmt.text.formats import compression_problem
 from nmt.text.lines import READ_TWICE
@@ -148,7 +156,7 @@ class Input:
     """Its path for messages: `memories.zip/legal/a.tmx` if it is in an archive."""
     format: str
     """One of the formats of `Paths.format`."""
-    open: Callable[[], AbstractContextManager[IO[bytes]]]
+    open: OpenContent
     """Opens its decompressed content, which may not be seekable."""
     path: Path = Path()
     """The file on disk, which may be an archive."""
@@ -271,7 +279,7 @@ def _open_file(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def _decompressed(opened: Callable[[], AbstractContextManager[IO[bytes]]], name: Path | str) -> Iterator[IO[bytes]]:
+def _decompressed(opened: OpenContent, name: Path | str) -> Iterator[IO[bytes]]:
     with opened() as file, decompressed(file, name) as content:
         assert isinstance(content, BufferedReader)
         if problem := compression_problem(content.peek(START_BYTES)):

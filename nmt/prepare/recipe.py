@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ from nmt.config.load import load_saved_config
 from nmt.config.messages import differences
 from nmt.config.old import without_old
 from nmt.data.corpus import Corpora, Corpus
-from nmt.data.manifest import Manifest, owned_files, read_contents
+from nmt.data.manifest import Manifest, Recipe, owned_files, read_contents
 from nmt.data.settings import DataConfig
 from nmt.data.sources import KINDS, FilesSource, PathSource, Source, is_url, score_of
 from nmt.errors import CheckpointError, DataError
@@ -32,9 +32,6 @@ from nmt.text.imported import ImportedVocabulary
 from nmt.text.settings import TokenizerConfig
 from nmt.text.tokenizer import read_model
 from nmt.text.vocabularies import Tokenizers
-
-Recipe: TypeAlias = dict[str, object]
-"""Settings as plain values, as the manifest stores them."""
 
 _CHECKS = {"sha256", "pairs", "license", "weight", "to", "tags"}
 """Settings of a source that do not determine what is prepared."""

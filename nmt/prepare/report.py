@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field
 
 from nmt.console import columns, folded, printable_sentence
-from nmt.data.manifest import CleanRecord, RecordedPair, SourceRecord, SplitOffRecord, SplitRecord, TextRecord
+from nmt.data.manifest import CleanRecord, Recipe, RecordedPair, SourceRecord, SplitOffRecord, SplitRecord, TextRecord
 from nmt.data.settings import DataConfig
 from nmt.files.document import Document
 from nmt.languages.codes import is_spaced
@@ -116,7 +116,7 @@ class PreparationReport(Document):
     held_out: dict[str, int]
     """Number of pairs of the development set and of each test set, which are not cleaned."""
     warnings: list[str]
-    settings: dict[str, object]
+    settings: Recipe
     """The recipe, see `nmt.prepare.recipe`."""
     tokenizer: TokenizerReport | None = None
     mono: list[MonoReport] = Field([])

@@ -110,7 +110,7 @@ class Selected(Document):
     weights: Weights = "raw"
     reason: str = "last checkpoint: none is validated yet"
     """The reason for the selection, as text for the user."""
-    average_steps: list[int] = Field(default_factory=list)
+    average_steps: list[int] = Field([])
     """The steps of the checkpoints that were averaged at the end of the run; the first is 0 if the weights that the run
     started with were mixed in."""
     finished_step: int | None = None
@@ -219,16 +219,16 @@ class ScoreRecord(Document):
     step: int | None = None
     """The step of the checkpoint. The step and the kind of weights are None for an ensemble."""
     weights: Weights | None = None
-    averaged: list[int] = Field(default_factory=list)
+    averaged: list[int] = Field([])
     """The steps of the averaged checkpoints, if the weights are an average; see `Selected`."""
-    ensemble: list[EnsembleMember] = Field(default_factory=list)
+    ensemble: list[EnsembleMember] = Field([])
     """The members of an ensemble; its scores are recorded in the run of the first."""
     search: str
     """The beam size, the length penalty, and settings that differ from the defaults."""
     precision: str
     """The number format of matrix products, and the engine if it is not PyTorch."""
     scores: Annotated[list[RecordedScore], Field(min_length=1)]
-    notes: list[str] = Field(default_factory=list)
+    notes: list[str] = Field([])
     """Reasons why these scores are not comparable with others, such as ignored case."""
     data: str
     """The data directory."""

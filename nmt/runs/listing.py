@@ -20,7 +20,7 @@ from nmt.errors import CheckpointError, NmtError, error_text
 from nmt.files.write import lock_holder
 from nmt.layout import RunDir
 from nmt.runs.info import ScoreRecord, Selected, check_selected, read_info, read_scores, read_selected, text_score
-from nmt.runs.log import Record, best_scores, last_record, number, rank
+from nmt.runs.log import best_scores, last_number, rank
 from nmt.runs.progress import used_shares
 from nmt.runs.state import TrainState, load_state, saved_steps
 from nmt.tables import Table
@@ -105,7 +105,7 @@ def summarise(run: RunDir) -> Summary:
     metric: Metric = "bleu"
     selected = Selected()
     steps = []
-    last = timed = of_epochs = Record()
+    last_step = minutes = n_epochs = None
     settings: TrainingConfig | None = None
     with _collecting(problems, run):
         config = load_saved_config(run.config)
@@ -132,8 +132,9 @@ def summarise(run: RunDir) -> Summary:
     with _collecting(problems, run):
         best = min(best_scores(run, metric).values(), key=partial(rank, metric), default=None)
         setattr(summary, f"best_{metric}", best)
-        last = last_record(run.log)
-        timed, of_epochs = last_record(run.log, "minutes"), last_record(run.log, "n_epochs")
+        last_step = last_number(run.log, "step")
+        minutes = last_number(run.log, "minutes")
+        n_epochs = last_number(run.log, "n_epochs")
     with _collecting(problems, run):
         for record in read_scores(run):
             if record.is_test:
@@ -146,8 +147,8 @@ def summarise(run: RunDir) -> Summary:
         summary.state = "running"
     if steps:
         summary.checkpoint = steps[-1]
-    summary.step = max(int(number(last, "step") or 0), *steps[-1:], 0)
-    _add_progress(summary, run, settings, number(timed, "minutes"), number(of_epochs, "n_epochs") or 0.0)
+    summary.step = max(int(last_step or 0), *steps[-1:], 0)
+    _add_progress(summary, run, settings, minutes, n_epochs or 0.0)
     summary.last_written = _newest(run.log) or _newest(run.config, run.checkpoints)
     return summary
 

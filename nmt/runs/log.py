@@ -30,10 +30,11 @@ def read_log(log: Path, having: bytes = b"") -> Iterator[Record]:
             yield record
 
 
-def last_record(log: Path, name: str = "step") -> Record:
-    """Return the last record with a number of this name, or an empty record."""
+def last_number(log: Path, name: str) -> float | None:
+    """Return the number of this name in the last record that has one; None if there is none."""
     records = (_record(line) for line in reversed(_lines(log)))
-    return next((record for record in records if record and number(record, name) is not None), {})
+    numbers = (number(record, name) for record in records if record)
+    return next((value for value in numbers if value is not None), None)
 
 
 def _lines(log: Path) -> list[bytes]:

@@ -262,6 +262,8 @@ def _with_ends(lines: Iterable[str]) -> Iterator[str]:
 
 # --- JSON Lines -----------------------------------------------------------------------------------
 
+JsonObject: TypeAlias = dict[str, object]
+"""An object of JSON Lines, or a row of a Hub dataset."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -270,9 +272,7 @@ def read_jsonl(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     return read_objects(_objects(file, units), layout, units, file.name)
 
 
-def read_objects(
-    objects: Iterable[tuple[str, dict[str, object]]], layout: Layout, units: Units, name: str
-) -> Iterator[Row]:
+def read_objects(objects: Iterable[tuple[str, JsonObject]], layout: Layout, units: Units, name: str) -> Iterator[Row]:
     """Yield the pairs of objects, given with their places in a file. `layout.columns` may be paths: `translation.de`.
 
     Raises DataError for a value of another type instead of text, and at the end if no object has a key for one of the
@@ -309,7 +309,7 @@ def read_objects(
             )
 
 
-def _objects(file: Input, units: Units) -> Iterator[tuple[str, dict[str, object]]]:
+def _objects(file: Input, units: Units) -> Iterator[tuple[str, JsonObject]]:
     with file.open() as stream:
         lines = lines_in(stream, file.name)
         for number, line in enumerate(lines, start=1):
@@ -320,7 +320,7 @@ def _objects(file: Input, units: Units) -> Iterator[tuple[str, dict[str, object]
                 units.skip("empty line")
 
 
-def _unique(items: list[tuple[str, object]]) -> dict[str, object]:
+def _unique(items: list[tuple[str, object]]) -> JsonObject:
     """Return a JSON object. Raises ValueError for a duplicate key, which a lost line break may cause."""
     values = dict(items)
     if len(values) < len(items):
@@ -331,7 +331,7 @@ def _unique(items: list[tuple[str, object]]) -> dict[str, object]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
-def _object(line: str, where: str) -> dict[str, object]:
+def _object(line: str, where: str) -> JsonObject:
     try:
         row: object = _DECODER.decode(line)
     except json.JSONDecodeError as error:
@@ -347,7 +347,7 @@ def _object(line: str, where: str) -> dict[str, object]:
     raise DataError(f"{where}: not JSON: {problem}; JSON Lines has an object per line; jq -c '.[]' converts a list")
 
 
-def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> str:
+def _text(row: JsonObject, language: str, layout: Layout, where: str) -> str:
     """Return the text of one side; "" if it is null. Raises KeyError if it is missing, DataError for another type."""
     text = _side(row, language, layout, where)
     if language == LABEL and isinstance(text, int | float):
@@ -358,7 +358,7 @@ def _text(row: dict[str, object], language: str, layout: Layout, where: str) -> 
     raise DataError(f"{where}: {kind} for {language}, where text is needed")
 
 
-def _side(values: dict[str, object], language: str, layout: Layout, where: str) -> object:
+def _side(values: JsonObject, language: str, layout: Layout, where: str) -> object:
     if layout.columns:
         texts = []
         for path in layout.names(language):
@@ -379,7 +379,7 @@ def _side(values: dict[str, object], language: str, layout: Layout, where: str) 
     return values[names[0]]
 
 
-def _score(row: dict[str, object], path: str) -> float | None:
+def _score(row: JsonObject, path: str) -> float | None:
     try:
         value = follow(row, path)
     except KeyError:
@@ -387,7 +387,7 @@ def _score(row: dict[str, object], path: str) -> float | None:
     return None if isinstance(value, bool) else parse_score(value)
 
 
-def follow(row: dict[str, object], path: str) -> object:
+def follow(row: JsonObject, path: str) -> object:
     """Return the value at a key, or else at the end of a dotted path. Raises KeyError if there is none."""
     if path in row:
         return row[path]

@@ -56,11 +56,6 @@ class MonoText:
     reports: list[CleanReport]
     """Counts so far, for each source."""
 
-    @property
-    def lines(self) -> int:
-        """The number of remaining lines."""
-        return sum(report.kept for report in self.reports)
-
 
 class _Cleaning(BaseModel):
     config: DataConfig
@@ -131,7 +126,7 @@ def encode_mono(work: Work, config: DataConfig, cleaned: Mapping[str, MonoText])
         )
         for language, text in cleaned.items()
     ]  # fmt: skip
-    n_lines = sum(text.lines for text in cleaned.values())
+    n_lines = sum(report.kept for text in cleaned.values() for report in text.reports)
     version = work.version(MONO, "tokenizer")
     done = work.run_stage(f"{MONO}-encode", "encoding monolingual text", encode_language, arguments, version, n_lines)
     encoded = {}
