@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from nmt.model.dropout import Dropout
 from nmt.model.masks import AttentionMask, Packed, Padded, attention_mask
+from nmt.model.settings import ModelConfig
 
 KeyValue = tuple[Tensor, Tensor]
 """Keys and values, (B, H, K, E) each."""
@@ -22,11 +23,11 @@ KeyValue = tuple[Tensor, Tensor]
 class MultiHeadAttention(nn.Module):
     """Multi-head scaled dot-product attention, with one matrix (3D, D) for the query, key and value projections."""
 
-    def __init__(self, d_model: int, n_heads: int, dropout: float) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.d_model = d_model
-        self.n_heads = n_heads
-        self.dropout = Dropout(dropout)
+        d_model = self.d_model = config.d_model
+        self.n_heads = config.n_heads
+        self.dropout = Dropout(config.attention_dropout)
         self.in_weight = nn.Parameter(torch.empty(3 * d_model, d_model))
         self.in_bias = nn.Parameter(torch.zeros(3 * d_model))
         self.output = nn.Linear(d_model, d_model)

@@ -113,7 +113,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.attention = MultiHeadAttention(config)
         self.feed_forward = FeedForward(config)
         self.attention_residual = SubLayer(config)
         self.feed_forward_residual = SubLayer(config)
@@ -129,11 +129,11 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, cross_attention: bool) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+        self.attention = MultiHeadAttention(config)
         self.attention_residual = SubLayer(config)
         self.cross_attention: MultiHeadAttention | None = None
         if cross_attention:
-            self.cross_attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout)
+            self.cross_attention = MultiHeadAttention(config)
             self.cross_attention_residual = SubLayer(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = SubLayer(config)

@@ -7,6 +7,7 @@ from models import padding_mask, tiny_model
 from nmt.model.attention import MultiHeadAttention, keys_values_of
 from nmt.model.dropout import Dropout
 from nmt.model.masks import AttentionMask, Padded, attention_mask
+from nmt.model.settings import ModelConfig
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -44,7 +45,7 @@ def test_layers_share_one_mask(monkeypatch):
 
 def filled(d_model: int = 16, n_heads: int = 4) -> MultiHeadAttention:
     torch.manual_seed(0)
-    attention = MultiHeadAttention(d_model, n_heads, dropout=0.0)
+    attention = MultiHeadAttention(ModelConfig(d_model=d_model, n_heads=n_heads, attention_dropout=0.0))
     torch.nn.init.normal_(attention.in_bias)
     torch.nn.init.normal_(attention.output.bias)
     return attention
