@@ -304,7 +304,7 @@ def translate_text(
             for number, line, n_best in zip(numbers, lines, translated, strict=True):
                 warnings.add(number, line, n_best)
                 translations.append(n_best[0].text)
-        messages = [*warnings.finish()]
+        messages = warnings.finish()
         if run.info.is_file():  # not an exported folder
             _store(path, json.dumps([translations, messages]))
     for message in messages:

@@ -122,7 +122,7 @@ class Rules:
         if done.device.type != "cpu" and length % CHECK_EVERY and length < self.longest:
             return None
         n = len(done)
-        n_live = len(done) - int(done.sum())
+        n_live = n - int(done.sum())
         n_staying = n_live if n <= 8 else -(-n_live // 8) * 8
         if n_staying >= n or (n - n_staying) * 8 < n:
             return None

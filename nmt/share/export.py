@@ -259,7 +259,7 @@ def without_places(config: Config) -> Config:
 def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
     config = saved.config
     weights = saved.weights
-    source = saved.tokenizers[saved.config.data.src]
+    source = saved.tokenizers[config.data.src]
     to = config.search.to or source.to or next(iter(source.target_languages), None)
     if (
         config.data.has_language_tags and saved.tokenizers.imported is None
@@ -416,7 +416,8 @@ def engine_folder(model: AnyModel, quantization: Quantization) -> Path:
     Raises what `export` raises.
     """
     library()
-    run = ModelRef.of(model).path
+    model = ModelRef.of(model)
+    run = model.path
     saved = open_saved(model)
     saved.check_exports()
     path = RunDir(run).ctranslate2(quantization).path
@@ -426,7 +427,7 @@ def engine_folder(model: AnyModel, quantization: Quantization) -> Path:
             return path
         say(f"{path}: exporting {run} for CTranslate2 (only once)")
         remove(path)
-        request = ExportOptions(ModelRef.of(model), check_lines=CHECK_LINES)
+        request = ExportOptions(model, check_lines=CHECK_LINES)
         say(f"{export_into(request, path, 'ctranslate2', quantization, is_of_run=True).comparison}")
     return path
 

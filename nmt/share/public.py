@@ -95,7 +95,7 @@ class Imported:
         """Yield lines that say what was imported."""
         public = self.model
         data = self.config.data
-        tokenizer = self.tokenizers[self.config.data.src]
+        tokenizer = self.tokenizers[data.src]
         revision = f" at {public.revision}" if public.revision else ""
         kind = "an M2M-100" if tokenizer.opening else "a Marian"
         of = f"for {data.direction}"

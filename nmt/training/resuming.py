@@ -60,7 +60,7 @@ def restore(session: Session) -> None:
 def _newest(session: Session) -> tuple[TrainState, Tensors, Tensors, Tensors] | None:
     """Read the newest checkpoint that is intact and fits the session. Raises CheckpointError if there is none."""
     run = session.run
-    steps = saved_steps(session.run)
+    steps = saved_steps(run)
     if not run.checkpoints.is_dir():  # it was created before run.json
         raise CheckpointError(f"{run.checkpoints}: no such directory; restore it, or start another run")
     for step in reversed(steps):

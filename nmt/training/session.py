@@ -157,7 +157,7 @@ class Session:
         """Continue with the next window after the last update of the current one, or with the next stage in the same
         window."""
         state = self.state
-        done = self._window.updates[: self.state.update_in_epoch]
+        done = self._window.updates[: state.update_in_epoch]
         n_pairs = None
         if len(done) < len(self._window.updates):
             n_pairs = sum(len(update.rows) for update in done) // self.windows.n_per_pair

@@ -126,7 +126,7 @@ def src_word_shares(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> Floa
         touched = np.minimum(ends.T, spans[:, 1]) > np.maximum(starts.T, spans[:, 0])
         return _divided(touched.astype(np.float32))
     if SEPARATOR in ids:  # the translation of a similar text belongs to no word
-        n = list(ids).index(SEPARATOR)
+        n = ids.index(SEPARATOR)
         return np.pad(src_word_shares(tokenizer, ids[:n], text), ((0, 0), (0, len(ids) - n)))
     terms = marked(ids)
     is_given = np.zeros(len(ids), np.bool_)

@@ -535,7 +535,7 @@ def choose_arithmetic(folder: Path, arguments: Json) -> Json:  # noqa: ARG001 (t
 
 def translate_part(folder: Path, arguments: Json) -> Json:
     """Translate a part of the text (a task)."""
-    first = int(str(arguments["first"]))
+    first = arguments["first"]
     request = _Request.model_validate(arguments["request"])
     translator = _translator(request.models, request.arithmetic.device, request.arithmetic.precision)
     use_float32_library(request.arithmetic.library)

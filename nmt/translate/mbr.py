@@ -51,8 +51,8 @@ def _ngrams(texts: Sequence[str]) -> Iterator[tuple[Ints, Floats]]:
     lengths = np.array([len(text) for text in texts])
     symbols = _numbered(np.array([ord(letter) for letter in "".join(texts)], np.int64))
     owner = np.repeat(np.arange(len(texts)), lengths)  # (C,) index of the text of each symbol
-    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(symbols))  # (C,) symbols to the end of the text
     starts = np.arange(len(symbols))
+    left = np.repeat(lengths.cumsum(), lengths) - starts  # (C,) symbols to the end of the text
     ngrams = np.zeros_like(symbols)
     for order in range(1, CHRF.CHAR_ORDER + 1):
         longer = left[starts] >= order

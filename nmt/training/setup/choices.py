@@ -73,8 +73,7 @@ def choose_run_info(inputs: Inputs, before: RunInfo | None, initial: InitialWeig
     if before is not None and (before.device, before.device_name) != (device.type, name):
         kept = None
     precision = pick_precision(settings.precision, device) if kept is None else kept.precision
-    library = kept.float32_library if kept is not None else None
-    library = library or pick_float32_library(precision, device)
+    library = (kept and kept.float32_library) or pick_float32_library(precision, device)
     use_float32_library(library)
     is_compiled = pick_compile(settings, device, inputs.to_shard)
     max_tokens = settings.max_tokens

@@ -62,7 +62,7 @@ def read_inputs(plan: TrainingPlan, world: World) -> Inputs:
     corpora = _read_corpora(plan)
     config = with_split(plan.config, corpora)
     settings = config.training
-    device = pick_device(config.training.device)
+    device = pick_device(settings.device)
     world.set_device(device)
     objective = make_objective(config, corpora.tokenizers, corpora)
     windows = Windows(corpora, config.data, settings, config.learned_languages, objective.examples)
@@ -86,7 +86,7 @@ def read_inputs(plan: TrainingPlan, world: World) -> Inputs:
 def _read_corpora(plan: TrainingPlan) -> Corpora:
     """Read and verify the data directory, and check that it suits the settings. Raises ConfigError or DataError."""
     config = plan.config
-    training = plan.config.training
+    training = config.training
     path = plan.data.path
     if config.data.has_labels and training.facts.writes_text:
         raise ConfigError(
@@ -100,7 +100,7 @@ def _read_corpora(plan: TrainingPlan) -> Corpora:
         if not corpus.is_sharded:  # shards are verified when a window first reads them
             corpus.verify("train", ("ids", "ends"))
         corpus.verify("valid")
-        if config.training.learns_lines:
+        if training.learns_lines:
             for language in corpus.mono_languages:
                 corpus.verify_mono(language)
     tokenizers = corpora.tokenizers
