@@ -16,6 +16,8 @@ from nmt.files.hub_client import download_file, raise_hub_error, status
 from nmt.files.write import alone_in, link, staged
 from nmt.layout import ExportDir
 
+INFO = ExportDir(Path()).info.name
+CARD = ExportDir(Path()).card.name
 _MOST_CHARS = 96
 _NAME = re.compile(r"(?!.*(?:--|\.\.|\.git$))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_](?:[\w.-]*\w)?", re.ASCII)
 _ADDRESS = re.compile(r"hf:/{1,2}([^@]*)(?:@(.+))?")  # pathlib reduces two slashes to one
@@ -42,7 +44,7 @@ def check_name(repository: str) -> str:
 def exported_files(info: Path) -> set[str]:
     """Return the names of the files of an export, read from its translator.json. Raises ValueError if it is invalid."""
     try:
-        return {info.name, ExportDir(Path()).card.name, *json.loads(info.read_bytes())["checksums"]}
+        return {INFO, CARD, *json.loads(info.read_bytes())["checksums"]}
     except (KeyError, TypeError) as error:
         raise ValueError(f"{info}: was not written by nmt export") from error
 
@@ -65,21 +67,21 @@ def download(address: str) -> Path:
 
     repository, revision = parse_address(address)
     address = f"hf://{repository}{'' if revision is None else f'@{revision}'}"  # pathlib may have removed a slash
-    name = ExportDir(Path()).info.name
+    name = INFO
     try:
         info = download_file(repository, name, revision)
         snapshot = info.parent
         target = snapshot.parents[1] / "nmt" / snapshot.name
         if target.is_dir():
             return target
-        download_files(repository, snapshot.name, [name, "README.md", "calibration-*.json"])
+        download_files(repository, snapshot.name, [name, CARD, "calibration-*.json"])
         files = exported_files(info)
         match json.loads(info.read_bytes()):
             case {"translator": {"kind": "transformers"}}:
                 from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
 
                 raise HubError(f"{address}: {FOR_TRANSFORMERS}")
-        files.remove("README.md")  # not needed, and may have been deleted
+        files.remove(CARD)  # not needed, and may have been deleted
         for name in sorted(files):
             download_file(repository, name, snapshot.name)
         _link(snapshot, target)

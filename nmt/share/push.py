@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, TypeVar
 from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.hub_client import TRANSIENT, raise_hub_error, status
-from nmt.layout import ExportDir, RunDir
+from nmt.layout import RunDir
 from nmt.runs.folder import ExportInfo, Kind, load_folder, verify_export
 from nmt.share.card import use
-from nmt.share.hub import check_name, exported_files
+from nmt.share.hub import CARD, INFO, check_name, exported_files
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 T = TypeVar("T")
-INFO = ExportDir(Path()).info.name
-CARD = ExportDir(Path()).card.name
 
 
 NO_TOKEN = "no token for the Hub; log in with hf auth login, or set HF_TOKEN"
