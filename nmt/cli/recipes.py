@@ -351,22 +351,23 @@ def distil(
     --train, runs them: prepare, train and evaluate. A table then compares student and teacher: scores, size, and
     sentences per second, also in int8 if CTranslate2 is installed.
 
-    --teacher-url takes a language model as teacher, on any server with an API for chat completions
-    (docs/recipes.md#distil-a-language-model). The key is read from the environment variable OPENAI_API_KEY. The
-    direction, the text and the development and test sets are those of --config, the other settings those of --student
-    or --config. Answers are checked; a line without a good one is left blank and counted. --dry-run shows the cost.
+    With --teacher-url, the teacher is a language model on any server with an API for chat completions
+    (docs/recipes.md#distil-a-language-model). The key is read from the environment variable OPENAI_API_KEY. --config
+    gives the direction, the text, and the development and test sets; if its development set is held out of the training
+    text, a student of --mono has the sets described above. The other settings are those of --student or --config.
+    Answers are checked; a line without a good one is left blank and counted. --dry-run shows the numbers of tokens and
+    their cost.
 
-    If interrupted, the same command continues with the current chunk of 4,096 lines, and never asks a language model
-    again. If interrupted while asking or training, the exit status is 75.
+    If interrupted, the same command continues with the current chunk of 4,096 lines, and asks a language model for no
+    line twice. If requests to a language model or training are interrupted, the exit status is 75.
 
     \b
     Examples:
-      nmt distil --teacher-url http://localhost:8000/v1 --teacher-model gemma-3-27b-it --config mine.yaml
-        --mono text.de --terms "Gemma Terms of Use" --student small --output data/gemma --dry-run
       nmt distil --teacher runs/opus --student tiny --mono text.de --output data/tiny --train
       nmt distil --teacher runs/big-de-en --output data/distilled/small --set model.decoder_layers=2
       nmt distil --teacher runs/a --teacher runs/b --n-best 5 --with-originals --output data/distilled/ab --train
       nmt distil --teacher runs/big-de-en --beam 8 --config small.yaml --output data/distilled/small
+      nmt distil --teacher-url http://localhost:8000/v1 --teacher-model NAME --config my.yaml --output data/x --dry-run
     """
     from nmt.chat.teacher import ChatTeacher
     from nmt.cli.defaults import search_settings
@@ -453,8 +454,8 @@ def back_translate(
 ) -> None:
     """Create synthetic training pairs from monolingual text.
 
-    Back-translation (Sennrich et al., 2016): a run of the opposite direction translates target text, and the next model
-    is trained on the resulting pairs in addition to the authentic ones.
+    Back-translation (Sennrich et al., 2016): a run of the opposite direction, or a language model, translates target
+    text, and the next model is trained on the resulting pairs in addition to the authentic ones.
 
     --how sample samples translations from the model. With a good reverse run, the greater variety of sources improves
     the result (Edunov et al., 2018). With little authentic text, samples contain too many errors, and beam or greedy
@@ -473,10 +474,11 @@ def back_translate(
     (config.yaml). Prints the commands that follow and, with --train, runs them: prepare (with the reverse run's
     tokenizer, unless that was imported), train and evaluate.
 
-    With --teacher-url, a language model translates, in the direction opposite to that of --config; see nmt distil.
+    With --teacher-url, a language model translates, in the direction opposite to that of --config; see nmt distil. Its
+    answers are checked, and lines without a good one are left blank and counted.
 
-    If interrupted, the same command continues with the current chunk of 4,096 lines. If interrupted while training, the
-    exit status is 75, and the same command resumes the training.
+    If interrupted, the same command continues with the current chunk of 4,096 lines, and asks a language model for no
+    line twice. If requests to a language model or training are interrupted, the exit status is 75.
 
     \b
     Examples:

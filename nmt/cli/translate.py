@@ -206,6 +206,12 @@ def translate(
     are not available with --prefix, --constraints, --glossary, --tm, --alignments, --attention, --confidence and --via.
     On a Ray cluster, the files, the runs and the working directory must have the same paths on all machines.
 
+    With --teacher-url, a language model on any server with an API for chat completions translates the lines, from the
+    language of --from into that of --to (docs/recipes.md#which-teacher). The key is read from the environment variable
+    OPENAI_API_KEY. Answers are checked; a line without a good one is blank, counted, and listed in OUTPUT.rejected.tsv.
+    If interrupted, the exit status is 75, and the same command continues: answers are kept in OUTPUT.work until the
+    output is complete. Without --output, they are not kept.
+
     \b
     Examples:
       nmt translate "Gestern hat Maria den Hund gefüttert."
@@ -228,6 +234,7 @@ def translate(
       nmt translate --set search.protect=true --constraints terms.txt --alignments words.txt --input news.de
       nmt translate --workers 8 --input crawl.de --output crawl.en
       nmt translate --engine ray --address 10.0.0.1:6379 --input crawl.de --output crawl.en
+      nmt translate --teacher-url http://localhost:8000/v1 --teacher-model NAME --from de --to en --input a.de
     """
     from nmt.documents import is_document, refuse_document
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from nmt.config import Config
-from nmt.data.sources import Columns, Files, Hub, Languages, Opus, Paths, Source, TrainSource
+from nmt.data.sources import Columns, Files, Hub, Languages, Opus, Paths, Source, TeacherRecord, TrainSource
 from nmt.prepare.cleaning.settings import CleanConfig, CorpusClean
 from nmt.training.facts import OBJECTIVE_SECTIONS
 from nmt.training.settings import Stage
@@ -59,6 +59,7 @@ def tables() -> Iterator[SettingsTable]:
             yield SettingsTable(TrainSource, base=Source)
             yield SettingsTable(CleanConfig, "data.clean")
             yield SettingsTable(CorpusClean, "clean", CleanConfig)
+            yield SettingsTable(TeacherRecord, "teacher")
         if name == "training":
             for objective, section in OBJECTIVE_SECTIONS.items():
                 yield SettingsTable(section, f"training.{objective}")
@@ -85,6 +86,7 @@ _SECTIONS = {
     "Stage": "a stage",
     "CleanConfig": "cleaning",
     "CorpusClean": "cleaning",
+    "TeacherRecord": "teacher",
     **{section.__name__: name for name, section in OBJECTIVE_SECTIONS.items()},
 }
 """The names of sections that are values of settings, besides sources."""

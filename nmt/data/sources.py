@@ -151,7 +151,7 @@ class Hub(Section):
 
 
 class TeacherRecord(Section):
-    """What translated a side of a corpus. Recipes write it, and it appears in model cards."""
+    """A record of the language model that translated a side of a corpus. Recipes write it, and model cards show it."""
 
     model: str
     """The language model, as its server names it; several names if they changed."""
@@ -160,7 +160,7 @@ class TeacherRecord(Section):
     prompt: str
     """The template of the prompts."""
     temperature: float | None = None
-    """null: the server's default."""
+    """The temperature of the requests; null: the server's default."""
     date: str
     """The date (UTC) of the requests, or the first and the last one."""
     lines: int
@@ -168,7 +168,7 @@ class TeacherRecord(Section):
     tokens: int
     """Number of tokens read and written."""
     terms: str
-    """The provider's terms for what is trained on the translations."""
+    """What the provider's terms, or the licence of the model, say about training on the translations."""
 
 
 class Source(Section):

@@ -47,7 +47,7 @@ class BackTranslation:
     """The options of `nmt back-translate`."""
 
     reverse: Teacher
-    """What translates from target to source."""
+    """The teacher that translates from target to source."""
     reverse_config: Config | None
     """The configuration of the reverse run, if it is one."""
     mono: Path

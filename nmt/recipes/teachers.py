@@ -1,4 +1,4 @@
-"""What translates the text of a recipe: a run, an ensemble of runs, or a language model (`nmt.chat`)."""
+"""Teachers, which translate the text of a recipe: runs, ensembles of runs, and language models (`nmt.chat`)."""
 
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ NO_MEASUREMENTS = {
     "docs/exporting.md": ["if 99.5 %"],
     "docs/new-language.md": ["more than 1 BLEU"],  # published by others
     "docs/public-models.md": ["10 % those of the start and 90 %"],
+    "docs/recipes.md": ["+0.64 for", "+0.27 for", "+0.40 for", "+0.13 for", "−0.15 for"],  # published by others
     "docs/serving.md": ["90% of the letters", "512 MB, or 32", "768 MB", "30 s", "64 MB", "most 1.4 GB", "allow 2 GB"],
     "docs/settings.md": ["up to 0.4 %", "less than 2% of", "(7, 3.5,", "50%)", "than 2 seconds"],
     "docs/training.md": ["than 20 minutes", "90 seconds", "80 % of the pairs"],

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from typer.main import get_command
@@ -171,7 +171,8 @@ def _help(text: str) -> Iterator[str]:
 def _options(command: Any) -> Iterator[str]:
     """Yield the table of arguments and options, followed by a blank line."""
     # Choices and bounds are read from annotations, because Typer's parameters differ between versions.
-    hints = get_type_hints(inspect.unwrap(command.callback), include_extras=True)
+    parameters = inspect.signature(command.callback, eval_str=True).parameters
+    hints = {name: parameter.annotation for name, parameter in parameters.items()}
     yield "| option | default | meaning |"
     yield "|---|---|---|"
     for parameter in command.params:

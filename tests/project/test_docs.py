@@ -14,6 +14,8 @@ import pytest
 from typer.main import get_command
 
 from documented import CODE, commands_in
+from nmt.chat.prompt import PROMPT, Prompter
+from nmt.chat.protocol import estimated_tokens
 from nmt.cli import app
 from nmt.config import Config
 from nmt.config.load import load_config
@@ -140,6 +142,20 @@ def test_example_sentences_are_translated_correctly() -> None:
     given = f"{typed}|{called}" + r'|-d q="([^"]+)"|"(?:q|text)": "([^"{]+)", "source"'
     found = {next(filter(None, groups)) for text in texts for groups in re.findall(given, text)}
     assert found == {*EXAMPLES}
+
+
+def test_cost_of_language_models_is_counted() -> None:
+    table = read(Path("docs/recipes.md")).partition("| lines per request |")[2].partition("\n\n")[0]
+    prompter, line = Prompter(PROMPT, ("de", "en")), "x" * 120
+    rows = re.findall(r"^\| (\d+) \| (.*) \|$", table, re.M)
+    assert len(rows) == 3
+    for row in rows:
+        n = int(row[0])
+        answer = line if n == 1 else json.dumps({str(number + 1): line for number in range(n)})
+        prompted = estimated_tokens(prompter.prompt([line] * n, in_json=True)) / n / 10  # in millions for 100,000 lines
+        written = estimated_tokens(answer) / n / 10
+        cheap, dear = 0.1 * prompted + 0.4 * written, 2 * prompted + 8 * written
+        assert row[1].split(" | ") == [f"{prompted:.1f}", f"{written:.1f}", f"{cheap:.1f}", f"{dear:.0f}"]
 
 
 # --- figures ------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ NOT_RUN = {
     "bidirectional": "trains three models (tests/processes/test_recipes.py)",
     "distil": "trains a student (tests/processes/test_recipes.py)",
     "back-translate": "trains a model (tests/processes/test_recipes.py)",
+    "--teacher-url": "needs a language model (tests/unit/recipes/test_chat.py)",
     "sweep": "trains several models (tests/processes/test_sweep.py)",
     "push": "needs a hub (tests/runs/test_push.py)",
     "import": "needs a hub (tests/runs/test_import.py)",
@@ -125,11 +126,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
             file.rename(file.with_suffix(".en"))
         for name in ("mine", "multi30k", "sample"):
             Path(f"{name}.yaml").write_text(dump_yaml(CONFIG).replace("{name}", name), encoding="utf-8")
-        for names in ("letters web crawl news src dev", "hyp ours theirs first a b beam-5 beam-1 beam-10 wrong"):
-            for name in names.split():
-                for code in ("de", "en"):
-                    if not Path(f"{name}.{code}").exists():
-                        shutil.copy(f"test.{code}", f"{name}.{code}")
+        copies = "letters web crawl news src dev hyp ours theirs first a b beam-5 beam-1 beam-10 wrong llm opus"
+        for name in copies.split():
+            for code in ("de", "en"):
+                if not Path(f"{name}.{code}").exists():
+                    shutil.copy(f"test.{code}", f"{name}.{code}")
         segment = '<tu><tuv xml:lang="de"><seg>Eins.</seg></tuv><tuv xml:lang="en"><seg>One.</seg></tuv></tu>'
         Path("memory.tmx").write_text(f'<tmx version="1.4"><body>{segment}</body></tmx>', encoding="utf-8")
         for name in ("letters.reference.en", "reference.en", "ref.en", "second.en"):
