@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from nmt.chat.protocol import estimated_tokens
 from nmt.chat.teacher import ChatTeacher
@@ -31,15 +31,19 @@ def dry_run(teacher: ChatTeacher, lines: Iterable[str]) -> Iterator[str]:
         answers = [*teacher.translations(shown, 0, progress)]
         totals = teacher.used
         # servers count tokens in their own way: their counts for the lines shown are scaled
-        size = teacher.options.lines_per_request
-        questions = [teacher.prompter.prompt(ordered[i : i + size]) for i in range(0, len(ordered), size)]
-        scale = totals.read / max(1, sum(estimated_tokens(teacher.prompter.prompt([line])) for line in shown))
+        scale = totals.read / max(1, _estimated(teacher, shown))
         written = totals.written / max(1, sum(map(len, shown))) * sum(map(len, ordered))
-        used = totals._replace(read=round(scale * sum(map(estimated_tokens, questions))), written=round(written))
+        used = totals._replace(read=round(scale * _estimated(teacher, ordered)), written=round(written))
         yield f"about {teacher.spent(used)}"
         for line, translations in zip(shown, answers, strict=True):
             answer = translations[0] if translations else str(teacher.reason(line))
             yield from ("", printable_sentence(line), f"  {printable_sentence(answer)}")
+
+
+def _estimated(teacher: ChatTeacher, texts: Sequence[str]) -> int:
+    """Return the estimated number of tokens of the prompts for texts."""
+    size = teacher.options.lines_per_request
+    return sum(estimated_tokens(teacher.prompter.prompt(texts[i : i + size])) for i in range(0, len(texts), size))
 
 
 def is_dry_run(teacher: object, lines: Iterable[str]) -> bool:

@@ -19,7 +19,7 @@ class ChatOptions(Section):
     terms: str | None = None
     """What the provider's terms say about training on its translations, for the model card."""
     prompt: Path | None = None
-    """Prompt with {text}, {source}, {target}, {terms} and {examples}."""
+    """File with the prompt, in which {text}, {source}, {target}, {terms} and {examples} are replaced."""
     glossary: Path | None = None
     """Terms with their translations, for {terms}."""
     tm: list[str] = Field([])

@@ -253,7 +253,10 @@ def translate(
     if (model_asked := chat_options(chat)) is not None:
         from nmt.recipes.ask import translate_by_chat
 
-        translate_by_chat(model_asked, (str(from_), str(to)), source, output or "-", text)
+        languages = str(from_), str(to)
+        if files_named and output is None:
+            output = _beside(Path(source), *languages)
+        translate_by_chat(model_asked, languages, source, output or "-", text)
         return
     from nmt.cli.defaults import resolve_models, search_settings, searching
     from nmt.languages.directions import ANY

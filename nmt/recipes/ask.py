@@ -58,12 +58,11 @@ def translate_by_chat(
         work = Path(f"{output}.work")
         if output == "-":
             work = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        out = opened.enter_context(open_output(output))
         version = fingerprint_of("\n".join(lines).encode())
         recipe = RecipeDir(work, {"recipe": "translate", "text": version}, teacher)
-        counts = recipe.write(NAME, lines, len(lines), translate, count)
-        with (work / NAME).open("rb") as file:
-            shutil.copyfileobj(file, out)
+        with open_output(output) as out:
+            counts = recipe.write(NAME, lines, len(lines), translate, count)
+            out.write((work / NAME).read_bytes())
         for reason, n in sorted(counts.items()):
             say(f"{amount(n, 'line')} blank: {reason}")
         if output != "-":

@@ -11,11 +11,11 @@ from typing import Literal
 
 from nmt.chat.dry_run import is_dry_run
 from nmt.config import Config
-from nmt.config.load import load_config
+from nmt.config.load import changed_config, load_config
 from nmt.console import Progress, aligned, say
 from nmt.data.corpus import Corpus
 from nmt.data.settings import DataConfig
-from nmt.data.sources import AnyTrainSource, FilesSource, TrainFiles, joint_license
+from nmt.data.sources import AnySource, AnyTrainSource, FilesSource, TrainFiles, joint_license
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.evaluate.compare import compare
 from nmt.evaluate.compare.screen import ComparisonReport
@@ -116,7 +116,8 @@ def distil(request: Distillation) -> int:
     stages = student.training.stages
     if request.with_originals and request.mono:
         corpora = [*text.data.train, *corpora]
-        stages = stages or _in_two_stages(student, corpora)
+        if not (stages or any(override.startswith("training.stages") for override in request.overrides)):
+            stages = _in_two_stages(student, request.overrides, corpora)
     elif request.with_originals:
         originals = {src: str(text.src), tgt: str(text.tgt)}
         corpora.insert(0, TrainFiles(files=originals, name="originals", license=text.license))
@@ -148,10 +149,11 @@ def distil(request: Distillation) -> int:
     return follow(recipe, counts, following, tokenizer_from, run_commands=request.run_commands)
 
 
-def _in_two_stages(student: Config, corpora: Sequence[AnyTrainSource]) -> list[Stage]:
+def _in_two_stages(student: Config, overrides: Sequence[str], corpora: Sequence[AnyTrainSource]) -> list[Stage]:
     """Return a stage with the corpora of the student's configuration, for half of the training, and one with the
     translations. Raises ConfigError if its length in updates is not known."""
-    training = student.training
+    lengths = [override for override in overrides if override.startswith("training.max_")]
+    training = changed_config(student, lengths).training
     if training.max_minutes is not None:
         raise ConfigError(
             "--with-originals with --mono: trains on the corpora of the config first, then on the translations, so its "
@@ -203,27 +205,27 @@ def _monolingual(request: Distillation) -> _Text:
     config = request.config
     data = config.data
     src, tgt = data.sides
-    test = {}
+    test = dict[str, AnySource]()
     if request.test is not None:
         list(read_aligned(*request.test))  # errors before hours of translation
         test["test"] = FilesSource(files=dict(zip((src, tgt), map(str, request.test), strict=True)))
     held_out = set[str]()
-    keeps_sets = not (isinstance(request.teacher, RunTeacher) or data.drawn)
-    if request.with_originals or keeps_sets:
+    mono = TrainFiles(files={src: str(request.mono), tgt: str(request.mono)})
+    valid = min(1000, max(1, n_lines // 20))
+    if request.with_originals:
         directory = request.data or request.teacher.data_directory(data, "its data directory with --data")
-        student_data = rooted(config, directory).data
         held_out = _split_off_lines(data, DataDir(directory))
-        data = student_data.model_copy(update={"test": {**student_data.test, **test}})
+        data = rooted(config, directory).data
+        test = {**data.test, **test}
+    elif isinstance(request.teacher, RunTeacher):
+        clean = rooted_clean(data.clean, data.root)
+        data = data.model_copy(update={"root": ".", "train": [mono], "valid": valid, "mono": {}, "clean": clean})
     else:
-        changes: dict[str, object] = {
-            "root": ".",
-            "train": [TrainFiles(files={src: str(request.mono), tgt: str(request.mono)})],
-            "valid": min(1000, max(1, n_lines // 20)),
-            "test": test,
-            "mono": {},
-            "clean": rooted_clean(data.clean, data.root),
-        }
-        data = data.model_copy(update=changes)
+        sets = data.model_copy(update={"train": [mono], "valid": mono if data.drawn else data.valid, "mono": {}})
+        moved = rooted(config.model_copy(update={"data": sets})).data
+        data = moved.model_copy(update={"valid": valid if data.drawn else moved.valid})
+        test = {**data.test, **test}
+    data = data.model_copy(update={"test": test})
     return _Text(request.mono, None, n_lines, checksum(request.mono), data, held_out, None)
 
 
@@ -264,7 +266,9 @@ def _split_off_lines(config: DataConfig, data: DataDir) -> set[str]:
 
 def _count(teacher: Teacher, translations: Path, text: _Text) -> dict[str, int]:
     is_mono = text.tgt is None
-    counts = dict.fromkeys(["lines", "translations", BLANK_LINES if is_mono else EQUAL, UNFINISHED], 0)
+    counts = dict.fromkeys(["lines", "translations", BLANK_LINES if is_mono else EQUAL], 0)
+    if isinstance(teacher, RunTeacher):
+        counts[UNFINISHED] = 0
     for translation, (line, reference) in zip(read_lines(translations), text.rows(), strict=True):
         counts["lines"] += 1
         if translation.strip():

@@ -34,7 +34,7 @@ NOT_RUN = {
     "bidirectional": "trains three models (tests/processes/test_recipes.py)",
     "distil": "trains a student (tests/processes/test_recipes.py)",
     "back-translate": "trains a model (tests/processes/test_recipes.py)",
-    "--teacher-url": "needs a language model (tests/unit/recipes/test_chat.py)",
+    "--teacher-url": "needs a language model (tests/unit/recipes/test_teachers.py)",
     "sweep": "trains several models (tests/processes/test_sweep.py)",
     "push": "needs a hub (tests/runs/test_push.py)",
     "import": "needs a hub (tests/runs/test_import.py)",

@@ -84,10 +84,16 @@ def test_originals_are_learned_before_translations(server: ChatServer, config: P
     originals, distilled = following.data.train
     assert distilled.files["bb"] == "out/distilled.bb" and distilled.teacher is not None and originals.teacher is None
     first, second = following.training.stages
+    assert first.steps == 20
     assert first.weights == {originals.label: 1.0} and second.weights == {"distilled": 1.0}
     assert following.data.valid.files["aa"].endswith("dev.aa") and following.data.test
     done = nmt(*again, "--output", "other", "--student", "tiny")
     assert done.status == 2 and "max_steps" in done.err
+    lengths = ["--set", "training.max_minutes=null", "--set", "training.max_steps=10"]
+    assert nmt(*again, "--output", "other", "--student", "tiny", *lengths).status == 0
+    assert load_config("other/config.yaml").training.stages[0].steps == 5
+    stages = "training.stages=[{weights: {distilled: 1}}]"
+    assert nmt(*again, "--output", "third", "--student", "tiny", "--set", stages).status == 0
 
 
 def test_dry_run_shows_cost_and_writes_nothing(server: ChatServer, config: Path, nmt: Command) -> None:
@@ -122,6 +128,10 @@ def test_file_is_translated_by_language_model(server: ChatServer, nmt: Command) 
     assert "1 line blank: left out: several lines" in done.err
     assert Path("a.en.rejected.tsv").read_text(encoding="utf-8").startswith("several lines\tDie Katze")
     assert sorted(path.name for path in Path().iterdir()) == ["a.de", "a.en", "a.en.rejected.tsv"]
+    done = nmt(*options, "a.de")
+    assert done.status == 2 and "a.en: exists" in done.err
+    Path("b.de").write_text("Ein Haus.\n", encoding="utf-8")
+    assert nmt(*options, "b.de").status == 0 and lines_of(Path("b.en")) == ["Einx Haus.x"]
     done = nmt(*options, "Ein Haus.")
     assert (done.status, done.out) == (0, "Einx Haus.x\n")
 
