@@ -65,6 +65,8 @@ class Client:
         parts = urlsplit(check_url(url))
         if "@" in parts.netloc:
             raise ConfigError(f"--teacher-url: contains a password; set the environment variable {KEY} instead")
+        if fields.get("stream"):
+            raise ConfigError("--request: stream must be left out: an answer is read when it is complete")
         path = parts.path.rstrip("/").removesuffix(PATH) + PATH
         self._url = urlunsplit(parts._replace(path=path))
         self._name = self._url.partition("?")[0]  # a query may contain a key
@@ -144,6 +146,8 @@ class Client:
                 reason += f"; is {KEY} the key of this server?"
             elif failure.status in (301, 302, 303, 307, 308, 404, 405):
                 reason += "; is the address right, such as http://localhost:8000/v1, and the name of the model?"
+            elif (failure.status or 0) >= 500 and not self._is_known:  # some servers do not say which error it is
+                reason += "; is the name of the model right? The server's log may say more"
             # a server that has answered before is being restarted
             may_pass = failure.may_pass or (self._is_known and failure.status is None)
             raise Failure(reason, may_pass, failure.wait, failure.status) from None
@@ -151,7 +155,8 @@ class Client:
             completion = json.loads(received)
             choice = completion["choices"][0]
             message = choice["message"]
-            text = str(message.get("content") or "")
+            # half of a surrogate pair, where an answer was cut off, could not be kept
+            text = str(message.get("content") or "").encode(errors="surrogatepass").decode(errors="replace")
             tokens = completion.get("usage") or {}
             read = int(tokens.get("prompt_tokens") or estimated_tokens(question.prompt))
             written = int(tokens.get("completion_tokens") or estimated_tokens(text))

@@ -50,6 +50,8 @@ class ChatTeacher:
 
     license = None
     """The provider's terms are in the record instead."""
+    after_stop = "; all answers are kept, and the same command continues"
+    """What messages say about the answers so far, if the work stops."""
 
     def __init__(self, options: ChatOptions, data: DataConfig, direction: str) -> None:
         """Read the files of the options. data: the settings of the text, whose cleaning is applied.
@@ -178,8 +180,7 @@ class ChatTeacher:
                 self._n_asked += len(question.lines)
                 self._advance(len(question.lines) if is_first and not question.number else 0, progress)
             if isinstance(failure, StoppedError):
-                kept = "all answers are kept, and the same command continues"
-                raise StoppedError(f"{failure}; {self.spent(self.used)} so far; {kept}")
+                raise StoppedError(f"{failure}; {self.spent(self.used)} so far{self.after_stop}")
             if failure is not None:
                 raise failure
             is_first = False
@@ -261,6 +262,8 @@ class ChatTeacher:
             case DataError() if status_of(result) in INVALID and self._n_errors < MOST_ERRORS:
                 say(f"{result}; the text was {question.lines[0][:60]!r}")
                 self._n_errors += 1
+                if not self._used.read:  # perhaps it refuses all requests; the line is asked again
+                    return None
                 result = Answer("", REFUSED)
             case DataError() if status_of(result) >= 429 or getattr(result.__cause__, "may_pass", False):
                 return StoppedError(str(result))

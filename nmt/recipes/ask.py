@@ -44,6 +44,8 @@ def translate_by_chat(
     tree: dict[str, object] = {"direction": direction, "train": [{"files": dict.fromkeys(languages, "-")}]}
     data = overridden({"data": {**tree, "max_chars": MAX_CHARS}}, "--from and --to", []).data
     teacher = ChatTeacher(options, data, direction)
+    if output == "-":
+        teacher.after_stop = "; without --output, answers are not kept"
     lines = [text] if text is not None else [line for window in input_windows(source) for line in window]
     if is_dry_run(teacher, lines):
         return

@@ -113,7 +113,10 @@ def test_fields_of_file_are_sent(server: ChatServer, ask: Ask, tmp_path: Path) -
     assert "max_tokens" not in server.bodies[0]
 
 
-@pytest.mark.parametrize(("option", "value"), [("request", "[]"), ("request", "{"), ("price", "1"), ("price", "a,b")])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("request", "[]"), ("request", "{"), ("request", '{"stream": true}'), ("price", "1"), ("price", "a,b")],
+)
 def test_invalid_option_is_refused(server: ChatServer, tmp_path: Path, option: str, value: str) -> None:
     (tmp_path / "f.json").write_text(value, encoding="utf-8")
     with pytest.raises(ConfigError):
@@ -256,6 +259,28 @@ def test_line_that_server_refuses_is_left_out_but_not_all_lines(server: ChatServ
     server.special = {line: [refusal] for line in MANY}
     with pytest.raises(DataError, match="content filter"):
         ask(MANY, parallel=1)
+
+
+def test_lines_that_a_misconfigured_server_refuses_are_not_lost(server: ChatServer, ask: Ask) -> None:
+    refusal = {"status": 400, "raw": "{\"detail\": \"Server is pinned to 'a'; requested 'm'.\"}"}
+    server.special = {line: [refusal] for line in MANY[:2]}
+    for _ in range(2):
+        with pytest.raises(DataError, match="pinned"):
+            ask(MANY[:2])
+    server.special = {}
+    assert ask(MANY[:2]) == MANY_TRANSLATED[:2]
+
+
+def test_first_error_of_server_suggests_to_check_the_name(server: ChatServer, ask: Ask) -> None:
+    server.special = {LINES[0]: [{"status": 500, "raw": "Internal Server Error"}]}
+    with pytest.raises(StoppedError, match="name of the model"):
+        ask(LINES[:1])
+
+
+def test_half_of_surrogate_pair_is_replaced(server: ChatServer, ask: Ask) -> None:
+    server.special = {LINES[0]: ["The dog \ud83d barks."]}
+    [answer] = ask(LINES[:1], unchecked=True)
+    assert set(answer) - set("The dog  barks.") == {"\ufffd"}
 
 
 def test_server_that_restarts_is_asked_again(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
