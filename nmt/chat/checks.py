@@ -128,4 +128,6 @@ class Checks:
             reason = None
         if reason is None and (lost(source, line) or lost(line, source)):
             return line, "placeholders differ"
+        if reason is None and "\ufffd" in line and "\ufffd" not in source:  # bytes that are no UTF-8
+            reason = "broken"
         return line, reason and REASONS[reason]

@@ -57,6 +57,7 @@ def test_answer_is_repaired_where_it_is_certain(answer: str) -> None:
         ("", REFUSED, "an error of the server"),
         ("I'm sorry, but I can’t translate that.", "stop", "a refusal"),
         ("As an AI language model, I cannot bark.", "stop", "a refusal"),
+        (GOOD.replace("dog", "d\ufffdg"), "stop", REASONS["broken"]),
         (f"{GOOD}\nThe hound barks very loudly in the garden today.", "stop", "several lines"),
         (SOURCE, "stop", REASONS["copied"]),
         ("Heute bellt der Hund sehr laut in dem schönen großen Garten.", "stop", REASONS["language"]),
