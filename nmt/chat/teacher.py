@@ -262,7 +262,7 @@ class ChatTeacher:
             case DataError() if status_of(result) in INVALID and self._n_errors < MOST_ERRORS:
                 say(f"{result}; the text was {question.lines[0][:60]!r}")
                 self._n_errors += 1
-                if not self._used.read:  # perhaps it refuses all requests; the line is asked again
+                if not self.used.read:  # perhaps it refuses all requests; the line is asked again
                     return None
                 result = Answer("", REFUSED)
             case DataError() if status_of(result) >= 429 or getattr(result.__cause__, "may_pass", False):
