@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 
 from nmt.chat.answers import REFUSED, Answer
@@ -11,44 +12,61 @@ from nmt.console import say_once
 from nmt.data.settings import DataConfig
 from nmt.data.sources import train_key
 from nmt.errors import DataError
-from nmt.languages.codes import is_spaced, language_name
+from nmt.languages.codes import is_spaced, language_name, usual_script
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS
+from nmt.prepare.cleaning.filters import changed_numbers, other_script
 from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.text.constraints import lost
+from nmt.text.language import in_other_language
 from nmt.text.split import n_sentences
 
 MAX_RATIO = 3.0
 """The ratio of lengths (`data.max_ratio`) of answers, unless that is less: a model does not reword freely."""
-_NAME_LETTERS = 12  # a copy with fewer letters may be a name
-_THOUGHT = re.compile(r"<(think(?:ing)?)>.*?</\1>|\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+MIN_SCRIPT = 0.5
+"""The least share of letters in a script of the target language, apart from words that the line has, too."""
+_THOUGHT = re.compile(
+    r"<(think(?:ing)?)>.*?</\1>|\A.*</think(?:ing)?>"
+    r"|(?:</s>|<end_of_turn>|<\|\w+\|>)\s*\Z",  # the end of an answer in some models
+    re.DOTALL | re.IGNORECASE,
+)
 _UNFINISHED_THOUGHT = re.compile(r"<think", re.IGNORECASE)
 _FENCED = re.compile(r"[^`]*```[^\n`]*\n([^`]*?)\n?```[^`]*")
 _COLON = re.compile("[:：﹕]")
+_TRANSLATION = (
+    "translat|übersetz|traduc|traduz|tradui|tradott|перево|перевед|переклад|翻译|翻譯|译文|譯文|翻訳|번역|ترجم|अनुवाद"
+    "|คำแปล|bản dịch|çeviri|terjemah|käännö|översätt|overs[eæ]t|vertal|tłumacz|překlad|prevod|fordít|μετάφρα|תרגו"
+)
+"""Beginnings of the word for a translation in several languages."""
 # a line of its own before the translation
 _INTRODUCTION = re.compile(
-    r"[*_#]*(?:sure|certainly|of course|okay|ok|absolutely|here|below|translation|translated|answer|output|result"
-    r"|the|in)\b.{0,80}[:：][*_]*",
+    r"[*_#]*(?:(?:sure|certainly|of course|okay|ok|absolutely|here|below|answer|output|result|text)\b"
+    rf"|.*(?:{_TRANSLATION})).{{0,80}}[:：]\s*[*_]*",
     re.IGNORECASE,
 )
+_LABEL = rf"[*_#]*(?:.{{0,60}}(?:{_TRANSLATION}).{{0,60}}?|%s)[:：](?!\d)[*_\s]*"
 _REMARK = re.compile(
     r"[(\[*_]*(?:note|explanation|literally|alternatively|let me know|i hope|feel free|please note|this translation)\b",
     re.IGNORECASE,
 )
-_REFUSAL = re.compile(
-    r"\bas an? (?:ai|large language|language model)\b"
-    r"|\b(?:can(?:no|['’])t|unable to|won['’]t|not able to|not allowed to) "
-    r"(?:assist|comply|translate|fulfill?|provide (?:a|the|that|this) (?:translation|content)"
-    r"|help (?:you )?with (?:that|this) request)\b"
-    r"|\b(?:content|usage) polic(?:y|ies)\b",
+# an answer that is about the task, unless the line is, too
+_ABOUT_TASK = re.compile(
+    r"\btranslat|übersetz|(?:无法|不能)翻译|翻訳できません|번역할 수 없|перевести этот|traducir este|traduire ce"
+    r"|language model|sprachmodell|语言模型|言語モデル|языков\w+ модел|modèle de langage|modelo de lengua|\bas an ai\b"
+    r"|provided text|text (?:you )?provided|(?:assist|comply|help)(?: you)? with (?:that|this)\b"
+    r"|violates? \w+ .{0,20}polic",
     re.IGNORECASE,
 )
-_QUOTES = ('""', "''", "“”", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›", "「」", "『』", "``", "**", "__")
-# a mark once or twice on either side, and none within
-_QUOTED = [
-    re.compile(rf"[{re.escape(marks[0])}]{{1,2}}([^{re.escape(marks)}]+)[{re.escape(marks[1])}]{{1,2}}")
-    for marks in _QUOTES
-]
+_TASK = re.compile(rf"{_ABOUT_TASK.pattern}|{_TRANSLATION}|\b(?:ai|ki|ia)\b", re.IGNORECASE)
+# what separates a translation from remarks and other translations
+_REMARKS = re.compile(r"\*\*|->|→| / |[)）\]]\W*\Z|\A(?:[-*•>#]|\d+[.)]) ")
+_LONG = 20  # characters of a line that is no name
+_QUOTES = '"“”„‟«»‹›「」『』״″`*_'
+_QUOTED = re.compile(rf"[{_QUOTES}]{{1,2}}([^{_QUOTES}]+)[{_QUOTES}]{{1,2}}")
+# a dash may begin speech, and two small marks may be a large one
+_SPEECH = re.compile(rf"[《》{_QUOTES}]|''|,,|\A\s*[—–-]")
+_WORD = re.compile(r"[\w.@:/-]{2,}")
+_QUESTION = re.compile("[?？؟;՞፧]")
 
 
 def without_thoughts(text: str) -> str:
@@ -70,23 +88,24 @@ def repaired(source: str, text: str, target: str) -> str | None:
         with suppress(ValueError, RecursionError, AttributeError):
             [value] = json.loads(text).values()
             text = str(value)
-    lines = [*filter(None, map(str.strip, text.splitlines()))]
-    if len(_COLON.findall(source)) < len(_COLON.findall(text)):
-        label = re.compile(rf"[*_#]*(?:.{{0,60}}\btranslat\w*\b.{{0,60}}?|{re.escape(target)}):[*_\s]*", re.IGNORECASE)
+    lines = [*filter(None, map(str.strip, text.split("\n")))]
+    if len(_COLON.findall(source)) < len(_COLON.findall(text)) and not _TASK.search(source):
+        label = re.compile(_LABEL % re.escape(target), re.IGNORECASE)
         for number, line in reversed([*enumerate(lines)]):
-            if _INTRODUCTION.fullmatch(line) or label.match(line):
-                rest = "" if _INTRODUCTION.fullmatch(line) else label.sub("", line, count=1)
-                lines = [*filter(None, [rest]), *lines[number + 1 :]]
+            if _INTRODUCTION.fullmatch(line) and number + 1 < len(lines):
+                del lines[: number + 1]
                 break
-    while len(lines) > 1 and _REMARK.match(lines[-1]):
+            if label.match(line):
+                lines = [label.sub("", line, count=1), *lines[number + 1 :]]
+                break
+    n = n_sentences(source)
+    while 1 < len(lines) != n and _REMARK.match(lines[-1]):
         del lines[-1]
-    if len(lines) > 1 and len(lines) != n_sentences(source):
+    if 1 < len(lines) != n:
         return None
     line = " ".join(lines)
-    for pattern in _QUOTED:
-        if (quoted := pattern.fullmatch(line)) and not any(other.fullmatch(source.strip()) for other in _QUOTED):
-            return quoted[1].strip()
-    return line
+    quoted = None if _SPEECH.search(source) else _QUOTED.fullmatch(line)
+    return quoted[1].strip() if quoted else line
 
 
 class Checks:
@@ -94,21 +113,21 @@ class Checks:
 
     def __init__(self, data: DataConfig, languages: tuple[str, str]) -> None:
         """data: the settings of the text; languages: the source and the target language."""
-        self._languages = languages
-        self._target = language_name(languages[1])
+        self._languages = src, tgt = languages
+        self._target = language_name(tgt)
         sources = [source.model_copy(update={"clean": None}) for source in data.train]
-        changes = {"direction": "-".join(languages), "train": sources, "max_ratio": min(data.max_ratio, MAX_RATIO)}
-        self._data = data.without_language_tags().model_copy(update=changes)
+        changes = {
+            "direction": f"{src}-{tgt}", "train": sources, "max_ratio": min(data.max_ratio, MAX_RATIO),
+            "clean": CleanConfig(drop=["copied", "broken"]),
+        }  # fmt: skip
+        changed = data.without_language_tags().model_copy(update=changes)
+        self._cleaner = Cleaner(changed, train_key(0), HeldOut(frozenset(), frozenset()))
+        self._has_other_script = other_script(tgt, MIN_SCRIPT)
         try:
-            self._cleaner = self._made("language")
+            self._is_in_other_language = in_other_language(tgt, {})
         except DataError as error:  # the package is not installed, or does not know the language
             say_once(f"the language of the answers is not identified: {error}")
-            self._cleaner = self._made()
-
-    def _made(self, *dropped: str) -> Cleaner:
-        clean = CleanConfig.model_validate({"drop": ["copied", "numbers", *dropped], "min_script": 0.5})
-        data = self._data.model_copy(update={"clean": clean})
-        return Cleaner(data, train_key(0), HeldOut(frozenset(), frozenset()))
+            self._is_in_other_language = lambda _: False
 
     def checked(self, source: str, answer: Answer) -> tuple[str, str | None]:
         """Return the translation of a line in an answer, repaired, and the reason to reject it; None if it is good."""
@@ -117,17 +136,36 @@ class Checks:
         text = without_thoughts(answer.text)
         if answer.end == "length" or _UNFINISHED_THOUGHT.search(text):
             return text, "truncated"
-        if answer.end == "content_filter" or (_REFUSAL.search(text) and not _REFUSAL.search(source)):
-            return text, "a refusal"
         line = repaired(source, text, self._target)
+        if answer.end == "content_filter" or (_ABOUT_TASK.search(line or text) and not _TASK.search(source)):
+            return text, "about the task"
         if line is None:
             return text, "several lines"
+        return line, next(self._problems(source, line), None)
+
+    def _problems(self, source: str, line: str) -> Iterator[str]:
+        """Yield the reasons to reject the translation of a line."""
         src, tgt = self._languages
         reason = self._cleaner.reason(*((source, line) if src < tgt else (line, source)))
-        if reason == "copied" and is_spaced(src) and sum(map(str.isalpha, source)) < _NAME_LETTERS:
-            reason = None
-        if reason is None and (lost(source, line) or lost(line, source)):
-            return line, "placeholders differ"
-        if reason is None and "\ufffd" in line and "\ufffd" not in source:  # bytes that are no UTF-8
-            reason = "broken"
-        return line, reason and REASONS[reason]
+        most = 24 if is_spaced(src) or source.isascii() else 5
+        is_name = sum(map(str.isalpha, source)) < most and len(source.split()) <= 3
+        if reason is not None and not (reason == "copied" and is_name):
+            yield REASONS[reason]
+        rest = line
+        for word in sorted({*_WORD.findall(source)}, key=len, reverse=True):
+            rest = rest.replace(word, " ")
+        if self._has_other_script(rest):
+            yield REASONS["script"]
+        has_own_script = usual_script(src) != usual_script(tgt)  # else copied words tell the language
+        if reason is None and self._is_in_other_language(rest if has_own_script else line):
+            yield REASONS["language"]
+        if changed_numbers(source, line):
+            yield REASONS["numbers"]
+        if lost(source, line) or lost(line, source):
+            yield "placeholders differ"
+        if (remark := _REMARKS.search(line)) and remark[0].strip()[0] not in source:
+            yield "remarks"
+        if len(source) >= _LONG and source in line and source != line:
+            yield REASONS["copied"]
+        if is_spaced(tgt) and source.endswith(("?", "？", "؟")) and not _QUESTION.search(line):
+            yield "not a question"

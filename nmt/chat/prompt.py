@@ -38,7 +38,9 @@ SIMILARITY = 0.5
 N_EXAMPLES = 2
 _NAMES = ("source", "target", "text", "terms", "examples")
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
-_NUMBERED = re.compile(r"\s*(\d+)\s*[:.)]\s*(.*)")
+NUMBERED = re.compile(r"\s*(\d+)\s*[:.)：、]\s*(.*)")
+"""A line with its number."""
+_OBJECT = re.compile(r"(?:```\w*\s*)?(\{.*\})\s*(?:```)?", re.DOTALL)
 _UNPROTECTED = SearchConfig(protect=False)
 
 
@@ -111,10 +113,11 @@ def divided(answer: str, n_lines: int) -> list[str] | None:
     line is missing, its neighbours may have the wrong numbers.
     """
     rows = list[tuple[str, object]]()
-    with suppress(ValueError, RecursionError):  # a dictionary would hide repeated numbers
-        rows = json.loads(answer[answer.find("{") : answer.rfind("}") + 1], object_pairs_hook=list)
+    with suppress(ValueError, RecursionError):
+        if in_json := _OBJECT.fullmatch(answer):
+            rows = json.loads(in_json[1], object_pairs_hook=list)  # a dictionary would hide repeated numbers
     if not rows:
-        matches = map(_NUMBERED.fullmatch, filter(str.strip, answer.splitlines()))
+        matches = map(NUMBERED.fullmatch, filter(str.strip, answer.split("\n")))
         for match in dropwhile(not_, matches):  # the first line may be "Here are the translations:"
             rows.append((match[1], match[2]) if match else ("", ""))
     texts = [text for _, text in rows if isinstance(text, str)]

@@ -62,9 +62,9 @@ class Client:
 
         The key is read from the environment variable `KEY`, if it is set. Raises ConfigError or DataError.
         """
-        parts = urlsplit(check_url(url))
-        if "@" in parts.netloc:
+        if "@" in url.partition("?")[0]:
             raise ConfigError(f"--teacher-url: contains a password; set the environment variable {KEY} instead")
+        parts = urlsplit(check_url(url))
         if fields.get("stream"):
             raise ConfigError("--request: stream must be left out: an answer is read when it is complete")
         path = parts.path.rstrip("/").removesuffix(PATH) + PATH
@@ -79,6 +79,7 @@ class Client:
         if not (self._key.isascii() and self._key.isprintable()):  # an error of the request would show it
             raise ConfigError(f"{KEY}: is not a key, since it has characters that are not printable ASCII")
         self._refused = set[str]()
+        self._accepted = set[str]()
         self._is_known = False
         """Whether the server has answered."""
         self._reasons = False
@@ -106,7 +107,9 @@ class Client:
                     raise
                 refused |= named
             else:
-                self._refused |= refused  # now it is known that they were the reason
+                # now it is known that they were the reason, but perhaps only of a long limit
+                self._accepted |= fields.keys()
+                self._refused |= refused - self._accepted
                 return result
 
     def _sleep(self, seconds: float) -> None:
@@ -155,17 +158,22 @@ class Client:
             completion = json.loads(received)
             choice = completion["choices"][0]
             message = choice["message"]
+            content = message.get("content") or ""
+            if isinstance(content, list):  # parts, which may be thoughts
+                content = "".join(part.get("text", "") for part in content)
             # half of a surrogate pair, where an answer was cut off, could not be kept
-            text = str(message.get("content") or "").encode(errors="surrogatepass").decode(errors="replace")
+            text = str(content).encode(errors="surrogatepass").decode(errors="replace")
             tokens = completion.get("usage") or {}
             read = int(tokens.get("prompt_tokens") or estimated_tokens(question.prompt))
             written = int(tokens.get("completion_tokens") or estimated_tokens(text))
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise Failure(f"the response is no chat completion: {self._shown(received)}", may_pass=True) from None
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+            # after some tries, as a refusal: some servers do not answer a line that a filter blocks
+            reason = f"the response is no chat completion: {self._shown(received)}"
+            raise Failure(reason, may_pass=True, status=INVALID[0]) from None
         self._is_known = True
         self._reasons |= "<think" in text or bool(message.get("reasoning_content") or message.get("reasoning"))
         end = "content_filter" if message.get("refusal") else choice.get("finish_reason") or "stop"
-        return Answer(text, end, completion.get("model") or str(fields["model"]), read, written)
+        return Answer(text, str(end), str(completion.get("model") or fields["model"]), read, written)
 
     def _shown(self, received: bytes) -> str:
         """Return the beginning of a response, without the key, which it may repeat."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nmt.chat.answers import REFUSED, UNPLACED, Answer, Answers, Totals
 from nmt.chat.checks import Checks, without_thoughts
-from nmt.chat.prompt import SIMILARITY, Prompter, divided, read_prompt
+from nmt.chat.prompt import NUMBERED, SIMILARITY, Prompter, divided, read_prompt
 from nmt.chat.protocol import INVALID, POLL, Client, Question, status_of
 from nmt.chat.settings import ChatOptions
 from nmt.console import Progress, amount, say
@@ -41,6 +41,8 @@ SAID_EVERY = 60.0
 """Seconds between two reports of the progress where there is no terminal."""
 MOST_ERRORS = 5
 """Number of refused requests in succession, after which the reason is not a single line."""
+NO_CREDIT = 402
+SERVER_ERROR = 500
 SAMPLING_TEMPERATURE = 0.7
 """The temperature of several candidates."""
 
@@ -58,6 +60,8 @@ class ChatTeacher:
 
         Raises ConfigError, and DataError if a file cannot be read.
         """
+        if data.has_several_directions:
+            raise ConfigError("--teacher-url: translates in one direction, so the config must have data.direction")
         self.options = options
         self.name = options.teacher_model
         """The language model, for messages."""
@@ -94,6 +98,9 @@ class ChatTeacher:
             "scorer": self._scorer and str(self._scorer.origin),
             "glossary": glossary and glossary.fingerprint,
             "tm": memory and memory.fingerprint,
+            "max_chars": data.max_chars,
+            "max_ratio": data.max_ratio,
+            "clean": data.clean.model_dump(mode="json", exclude_none=True),
             **options.model_dump(include={"lines_per_request", "candidates", "unchecked"}),
         }
         """What determines the translations, as JSON values."""
@@ -171,20 +178,24 @@ class ChatTeacher:
         self._advance(len(lines) - sum(len(question.lines) for question in questions if not question.number), progress)
         is_first = True
         while questions:
-            failure = self._limit_reached()
-            for question, result in self._pool.imap_unordered(self._answer, [] if failure else questions):
+            failure: Exception | None = None
+            limit = self._limit_reached()
+            for question, result in self._pool.imap_unordered(self._answer, [] if limit else questions):
                 error = self._received(question, result)  # answers are kept after a failure, too
-                failure = failure or error or self._limit_reached()
-                if failure is not None:
-                    self._client.stop.signal = str(failure)  # no other request begins
+                failure = failure or error
+                limit = self._limit_reached()
+                if failure or limit:
+                    self._client.stop.signal = str(failure or limit)  # no other request begins
                 self._n_asked += len(question.lines)
                 self._advance(len(question.lines) if is_first and not question.number else 0, progress)
+            is_first = False
+            questions = [*self._questions(texts)]
+            if limit is not None and questions:
+                failure = limit
             if isinstance(failure, StoppedError):
                 raise StoppedError(f"{failure}; {self.spent(self.used)} so far{self.after_stop}")
             if failure is not None:
                 raise failure
-            is_first = False
-            questions = [*self._questions(texts)]
         for line in lines:
             text, reason = asked[line]
             good = [] if reason else [answer for answer, problem in self._outcomes(text) if problem is None]
@@ -230,6 +241,9 @@ class ChatTeacher:
                     yield self._question([text], number)
             missing = together.keys() - known
             for number in missing:
+                if NUMBERED.fullmatch(text):  # its own number might be taken for that of the question
+                    yield self._question([text], number)
+                    continue
                 together[number].append(text)
                 if len(together[number]) == self.options.lines_per_request:
                     yield self._question(together.pop(number), number)
@@ -259,13 +273,19 @@ class ChatTeacher:
         match result:
             case Interrupted():
                 return StoppedError(f"stopped: {self._client.stop.reason}")
-            case DataError() if status_of(result) in INVALID and self._n_errors < MOST_ERRORS:
+            case DataError() if self._n_errors < MOST_ERRORS and (
+                status_of(result) in INVALID or (status_of(result) == SERVER_ERROR and self.used.read)
+            ):
                 say(f"{result}; the text was {question.lines[0][:60]!r}")
                 self._n_errors += 1
                 if not self.used.read:  # perhaps it refuses all requests; the line is asked again
                     return None
                 result = Answer("", REFUSED)
-            case DataError() if status_of(result) >= 429 or getattr(result.__cause__, "may_pass", False):
+            case DataError() if (
+                status_of(result) == NO_CREDIT
+                or status_of(result) >= 429
+                or getattr(result.__cause__, "may_pass", False)
+            ):
                 return StoppedError(str(result))
             case Exception():
                 return result

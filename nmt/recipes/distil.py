@@ -138,10 +138,9 @@ def distil(request: Distillation) -> int:
     def translate(rows: Sequence[tuple[str, str]], first: int, progress: Progress) -> Iterator[str]:
         lines = [line for line, _ in rows]
         for (_, reference), texts in zip(rows, request.teacher.translations(lines, first, progress), strict=True):
-            usable = [text for text in texts if text.strip() not in held_out]
+            usable = [best for best in texts if best.strip() not in text.held_out]
             yield nearest(usable, reference, request.nearest, tgt)
 
-    held_out = text.held_out
     counts = recipe.write(name, text.rows(), text.n, translate, lambda path: _count(request.teacher, path, text))
     if counts.get(UNFINISHED, 0) > counts["translations"]:
         say("warning: most lines have no finished translation; the teacher may need more training")
@@ -169,7 +168,7 @@ def _parallel(request: Distillation, student: Config) -> _Text:
     data = request.config.data
     if request.data is None and any(source.repeat > 1 for source in data.train):
         raise ConfigError(
-            f"{request.teacher.name}: trained with data.train.N.repeat above 1, but the student would learn each pair "
+            f"{request.teacher.name}: its text has data.train.N.repeat above 1, but the student would learn each pair "
             "once; prepare the text without repeat, and give its data directory with --data"
         )
     prepared = DataDir(request.data or request.teacher.data_directory(data, "one with --data, or text with --mono"))

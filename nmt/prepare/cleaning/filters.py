@@ -30,6 +30,7 @@ _MARKUP = re.compile(
 _NAME = re.compile(r"</?[\w.:-]+")  # attributes may be translated
 _POSITION = re.compile(r"(?<=%)\d+\$")
 _NUMBER = re.compile(r"\d+")
+_LONG_NUMBER = re.compile(r"\d{3}")
 _AS_WORDS = 12  # numbers up to this one are often written as words
 _CLOSING = f" \u00a0\u202f*_{CLOSING}"
 _FINAL = frozenset(f"{SENTENCE_MARKS}།༎፡")  # also Tibetan ones, and what stands for the Ethiopic full stop
@@ -64,8 +65,23 @@ def other_numbers(src: str, tgt: str) -> bool:
 
     Punctuation within numbers therefore has no effect. Numbers up to 12 are ignored.
     """
+    return any(_lacking(src, tgt))
+
+
+def changed_numbers(src: str, tgt: str) -> bool:
+    """Return whether digits on both sides differ, or those of a long number have no digits on the other side.
+
+    Numbers in words, Roman numerals, other units and hours of twelve have digits on one side only.
+    """
+    lacks_src, lacks_tgt = _lacking(src, tgt)
+    has_none = _LONG_NUMBER.search(src) is not None and not _NUMBER.search(tgt)
+    return lacks_src and (lacks_tgt or has_none)
+
+
+def _lacking(src: str, tgt: str) -> tuple[bool, bool]:
+    """Return whether the digits of any number on each side are missing from those on the other one."""
     first, second = (_NUMBER.findall(western_digits(text)) for text in (src, tgt))
-    return first != second and (_lacks(first, second) or _lacks(second, first))
+    return _lacks(second, first), _lacks(first, second)
 
 
 def _lacks(present: list[str], expected: list[str]) -> bool:

@@ -53,10 +53,10 @@ def test_answer_is_repaired_where_it_is_certain(answer: str) -> None:
         ('""', "stop", REASONS["ratio"]),
         ("<think>Let me see", "stop", "truncated"),
         ("The dog is bar", "length", "truncated"),
-        ("", "content_filter", "a refusal"),
+        ("", "content_filter", "about the task"),
         ("", REFUSED, "an error of the server"),
-        ("I'm sorry, but I can’t translate that.", "stop", "a refusal"),
-        ("As an AI language model, I cannot bark.", "stop", "a refusal"),
+        ("I'm sorry, but I can’t translate that.", "stop", "about the task"),
+        ("As an AI language model, I cannot bark.", "stop", "about the task"),
         (GOOD.replace("dog", "d\ufffdg"), "stop", REASONS["broken"]),
         (f"{GOOD}\nThe hound barks very loudly in the garden today.", "stop", "several lines"),
         (SOURCE, "stop", REASONS["copied"]),
@@ -132,3 +132,71 @@ def test_lines_of_several_sentences_are_joined() -> None:
 )
 def test_answers_in_other_scripts_are_good(direction: str, source: str, answer: str) -> None:
     assert checks(direction).checked(source, Answer(answer, "stop")) == (answer, None)
+
+
+@pytest.mark.parametrize(
+    ("direction", "source", "answer", "expected"),
+    [
+        ("en-de", "The dog is barking.", "Übersetzung: Der Hund bellt.", "Der Hund bellt."),
+        ("en-de", "The dog is barking.", "Hier ist die Übersetzung:\n\nDer Hund bellt.", "Der Hund bellt."),
+        ("en-fr", "The dog is barking.", "Voici la traduction :\nLe chien aboie.", "Le chien aboie."),
+        ("en-zh", "The dog is barking.", "翻译：狗在叫。", "狗在叫。"),
+        ("en-ru", "The dog is barking.", "Перевод: Собака лает.", "Собака лает."),
+        ("en-hi", "The dog is barking.", "अनुवाद: कुत्ता भौंक रहा है।", "कुत्ता भौंक रहा है।"),
+        ("de-en", "Der Hund bellt.", "The dog is barking.<|im_end|>", "The dog is barking."),
+    ],
+)
+def test_introductions_in_other_languages_are_removed(direction: str, source: str, answer: str, expected: str) -> None:
+    assert checks(direction).checked(source, Answer(answer, "stop")) == (expected, None)
+
+
+@pytest.mark.parametrize(
+    ("direction", "source", "answer"),
+    [
+        ("de-en", "Die Übersetzung beginnt um 10.30 Uhr im Saal.", "The translation starts at 10:30 in the hall."),
+        ("de-en", "Der Übersetzer fragte, was das sei.", "The translator asked: what is this?"),
+        ("de-en", "Das kann ich nicht übersetzen.", "I can't translate that."),
+        (
+            "de-en",
+            "Das Unternehmen konnte die Frist nicht einhalten.",
+            "The company was unable to comply with the deadline.",
+        ),
+        ("es-en", "—¿Adónde vas?", "“Where are you going?”"),
+        ("fi-en", "”Koira haukkuu”", '"The dog is barking"'),
+        ("en-zh", "The Dream of the Red Chamber", "《红楼梦》"),
+        ("en-zh", "Download Microsoft Office 2019", "下载 Microsoft Office 2019"),
+        ("zh-en", "下载 Microsoft Office 2019", "Download Microsoft Office 2019"),
+        ("en-ja", "Open Google Chrome and sign in.", "Google Chromeを開いてログインします。"),
+        ("en-ru", "See https://example.org/some/long/path.", "См. https://example.org/some/long/path."),
+        ("de-en", "Das Konzert beginnt um 20 Uhr.", "The concert starts at 8 p.m."),
+        ("zh-en", "这座城市有3万人口。", "This city has a population of 30,000."),
+        ("fr-en", "Ce château date du XIXe siècle.", "This castle dates from the 19th century."),
+        ("ja-zh", "日本", "日本"),
+        ("th-en", "Facebook", "Facebook"),
+        ("de-en", "Johann Sebastian Bach", "Johann Sebastian Bach"),
+        ("de-en", "Der Hund\u2028bellt laut", "The dog\u2028barks loudly"),
+        ("en-th", "Where is the dog?", "หมาอยู่ที่ไหน"),
+    ],
+)
+def test_good_answer_is_kept_as_it_is(direction: str, source: str, answer: str) -> None:
+    assert checks(direction).checked(source, Answer(answer, "stop")) == (answer, None)
+
+
+@pytest.mark.parametrize(
+    ("source", "answer", "reason"),
+    [
+        (SOURCE, "I'm sorry, but I can't help with that.", "about the task"),
+        (SOURCE, "Please provide the text you would like me to translate.", "about the task"),
+        (SOURCE, f"{GOOD} (Note: the adverb was moved.)", "remarks"),
+        ("Wie geht es?", "How are you? / How is it going?", "remarks"),
+        ("Was ist die Hauptstadt von Frankreich?", "The capital of France is Paris.", "not a question"),
+        (SOURCE, f"{SOURCE} -> {GOOD}", REASONS["ratio"]),
+        ("Das waren mehr als 1200 Hunde.", "Those were more dogs.", REASONS["numbers"]),
+    ],
+)
+def test_answer_with_other_content_is_rejected(source: str, answer: str, reason: str) -> None:
+    assert checks().checked(source, Answer(answer, "stop"))[1] in (reason, "remarks", REASONS["copied"])
+
+
+def test_language_that_is_not_known_is_not_checked() -> None:
+    assert checks("en-hsb").checked("The dog is barking.", Answer("Pos šćowka.", "stop")) == ("Pos šćowka.", None)

@@ -339,3 +339,43 @@ def test_progress_is_printed_without_terminal(
     ask(MANY[:2], price="1,1", parallel=1)
     last = capsys.readouterr().err.splitlines()[-1]
     assert all(part in last for part in ("2 of 2 lines (100%)", "lines/s", "tokens read", "cost 0.00"))
+
+
+def test_line_that_server_never_answers_is_left_out(server: ChatServer, ask: Ask) -> None:
+    server.special = {MANY[1]: [{"raw": '{"choices": []}'}], MANY[2]: [{"status": 500, "raw": "blocked"}]}
+    left_out = "left out: an error of the server"
+    assert ask(MANY[:4], parallel=1) == [MANY_TRANSLATED[0], left_out, left_out, MANY_TRANSLATED[3]]
+
+
+def test_field_that_is_refused_once_is_sent_again(server: ChatServer, ask: Ask) -> None:
+    """A long limit may be refused, and others not."""
+    refusal = {"status": 400, "raw": "max_tokens is too large"}
+    server.special = {LINES[2]: [refusal, "The cat sleeps today."]}
+    assert ask([LINES[0], LINES[2], "Ein Haus."], parallel=1) == [
+        "The dog barks loudly.",
+        "The cat sleeps today.",
+        "A house.",
+    ]
+    assert ["max_tokens" in body for body in server.bodies] == [True, True, False, True]
+
+
+def test_content_may_have_parts(server: ChatServer, ask: Ask) -> None:
+    parts = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "The dog "},
+        {"type": "text", "text": "barks loudly."},
+    ]
+    server.special = {LINES[0]: [{"text": None, "message": {"content": parts}}]}
+    assert ask(LINES[:1]) == ["The dog barks loudly."]
+
+
+def test_lines_with_numbers_of_their_own_are_asked_alone(server: ChatServer, ask: Ask) -> None:
+    lines = ["1. Hund", "2. Katze", "Ein Haus.", "Der Ball."]
+    assert ask(lines, lines_per_request=4, unchecked=True) == [word_by_word(line) for line in lines]
+    assert sorted("numbered" in body["messages"][0]["content"] for body in server.bodies) == [False, False, True]
+
+
+def test_no_credit_stops_cleanly(server: ChatServer, ask: Ask) -> None:
+    server.special = {LINES[0]: [{"status": 402, "raw": "no credit"}]}
+    with pytest.raises(StoppedError, match="no credit"):
+        ask(LINES[:1])

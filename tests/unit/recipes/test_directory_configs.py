@@ -71,7 +71,7 @@ def test_split_off_development_set_is_excluded_from_training_text(
     ("command", "problem"),
     [
         ("back-translate --reverse run --mono mono.aa --upsample 3", "train.N.repeat differs between the corpora"),
-        ("distil --teacher run", "trained with data.train.N.repeat above 1"),
+        ("distil --teacher run", "its text has data.train.N.repeat above 1"),
     ],
 )
 @pytest.mark.usefixtures("split")

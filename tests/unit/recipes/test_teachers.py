@@ -134,7 +134,8 @@ def test_file_is_translated_by_language_model(server: ChatServer, nmt: Command) 
     assert nmt(*options, "b.de").status == 0 and lines_of(Path("b.en")) == ["Einx Haus.x"]
     done = nmt(*options, "Ein Haus.")
     assert (done.status, done.out) == (0, "Einx Haus.x\n")
-    done = nmt(*options, "--max-tokens", "1", "Ein Haus.")
+    Path("c.de").write_text("".join(f"Haus {i}.\n" for i in range(9)), encoding="utf-8")
+    done = nmt(*options, "--max-tokens", "1", "--parallel", "1", "--input", "c.de", "--output", "-")
     assert done.status == 75 and "answers are not kept" in done.err and not list(Path().glob("*.work"))
 
 
