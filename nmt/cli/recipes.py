@@ -354,7 +354,7 @@ def distil(
     With --teacher-url, the teacher is a language model on any server with an API for chat completions
     (docs/recipes.md#distil-a-language-model). The key is read from the environment variable OPENAI_API_KEY. --config
     gives the direction, the text, and the development and test sets; if its development set is held out of the training
-    text, a student of --mono has the sets described above. The other settings are those of --student or --config.
+    text, that of a student of --mono is held out of --mono. The other settings are those of --student or --config.
     Answers are checked; a line without a good one is left blank and counted. --dry-run shows the numbers of tokens and
     their cost.
 
