@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -100,6 +100,10 @@ def serve_chat(server: ChatServer) -> Iterator[ChatServer]:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_: ChatServer
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the client was killed
+            super().handle()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class's own name)
         """Print nothing."""

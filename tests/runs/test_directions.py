@@ -28,7 +28,7 @@ from nmt.languages.directions import ANY
 from nmt.layout import DataDir, RunDir
 from nmt.prepare.pipeline.encode import evenly
 from nmt.prepare.prepare import append, dry_run, prepare
-from nmt.recipes.directory import run_config
+from nmt.recipes.teachers import run_config
 from nmt.runs.data import open_corpus
 from nmt.runs.info import read_info, read_scores, read_selected
 from nmt.runs.model import ModelRef, open_saved

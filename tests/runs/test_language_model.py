@@ -18,7 +18,7 @@ from nmt.data.batching import unpadded
 from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model.transformer import DecoderModel
-from nmt.recipes.directory import run_config
+from nmt.recipes.teachers import run_config
 from nmt.runs.checkpoint import choose_weights
 from nmt.runs.listing import as_table, summarise
 from nmt.runs.log import learning_curve
