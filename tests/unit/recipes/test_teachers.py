@@ -207,3 +207,25 @@ def test_run_behind_protocol_teaches_as_run_does(
     assert nmt(*common[:5], *options, "--output", "checked").status == 0
     kept = zip(lines_of(Path("checked/distilled.bb")), lines_of(Path("run/distilled.bb")), strict=True)
     assert all(translation in ("", expected) for translation, expected in kept)
+
+
+def test_run_chooses_candidate_and_prompt_has_terms_and_examples(
+    folder: Path, server: ChatServer, config: Path, nmt: Command
+) -> None:
+    line = lines_of(folder / "text" / "train.aa")[0]
+    answers = [line[::-1], swapped(line), swapped(line)]  # the right one is not the most frequent
+    server.special = {line: [*answers]}
+    Path("mono.aa").write_text(f"{line}\n", encoding="utf-8")
+    first, *_ = line.split()
+    Path("terms.tsv").write_text(f"{first}\tTERM\n", encoding="utf-8")
+    Path("memory.tsv").write_text(f"aa\tbb\n{line} ba\tEXAMPLE\n", encoding="utf-8")
+    options = chat(server, "--terms", "any", "--candidates", 3, "--parallel", 1, "--scorer", folder / "run")
+    texts = ["--glossary", "terms.tsv", "--tm", "memory.tsv", "--mono", "mono.aa"]
+    done = nmt("distil", *options, *texts, "--config", config, "--output", "out")
+    assert done.status == 0, done.err
+    scored = Translator.load(folder / "run").score([(line, answer) for answer in answers])
+    scores = dict(zip(answers, [pair.score for pair in scored], strict=True))
+    assert lines_of(Path("out/distilled.bb")) == [max(answers, key=scores.__getitem__)]
+    prompt = server.bodies[0]["messages"][0]["content"]
+    assert f"{first} = TERM" in prompt and "ba = EXAMPLE" in prompt
+    assert nmt("distil", *options[:-1], "absent", "--config", config, *texts, "--output", "new").status == 2
