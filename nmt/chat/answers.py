@@ -20,7 +20,7 @@ CREATE INDEX IF NOT EXISTS by_line ON answers(line);
 
 
 class Answer(NamedTuple):
-    """What a model has written for a line."""
+    """The answer of a model to a question about a line."""
 
     text: str
     end: str

@@ -16,6 +16,7 @@ from nmt.languages.codes import is_spaced, language_name, usual_script
 from nmt.prepare.cleaning.cleaner import Cleaner, HeldOut
 from nmt.prepare.cleaning.counts import REASONS
 from nmt.prepare.cleaning.filters import changed_numbers, other_script
+from nmt.prepare.cleaning.repairs import to_unicode_form
 from nmt.prepare.cleaning.settings import CleanConfig
 from nmt.text.constraints import lost
 from nmt.text.language import in_other_language
@@ -26,11 +27,11 @@ MAX_RATIO = 3.0
 MIN_SCRIPT = 0.5
 """The least share of letters in a script of the target language, apart from words that the line has, too."""
 _THOUGHT = re.compile(
-    r"<(think(?:ing)?)>.*?</\1>|\A.*</think(?:ing)?>"
+    r"<(think(?:ing)?)>.*?</\1>|\[THINK\].*?\[/THINK\]|\A.*</think(?:ing)?>"
     r"|(?:</s>|<end_of_turn>|<\|\w+\|>)\s*\Z",  # the end of an answer in some models
     re.DOTALL | re.IGNORECASE,
 )
-_UNFINISHED_THOUGHT = re.compile(r"<think", re.IGNORECASE)
+_UNFINISHED_THOUGHT = re.compile(r"<think|\[THINK\]", re.IGNORECASE)
 _FENCED = re.compile(r"[^`]*```[^\n`]*\n([^`]*?)\n?```[^`]*")
 _COLON = re.compile("[:：﹕]")
 _TRANSLATION = (
@@ -59,7 +60,7 @@ _ABOUT_TASK = re.compile(
 )
 _TASK = re.compile(rf"{_ABOUT_TASK.pattern}|{_TRANSLATION}|\b(?:ai|ki|ia)\b", re.IGNORECASE)
 # what separates a translation from remarks and other translations
-_REMARKS = re.compile(r"\*\*|->|→| / |[)）\]]\W*\Z|\A(?:[-*•>#]|\d+[.)]) ")
+_REMARKS = re.compile(r"\*\*|->|→| / |[)\]]\W*\Z|\A(?:[-*•>#]|\d+[.)]) ")
 _LONG = 20  # characters of a line that is no name
 _QUOTES = '"“”„‟«»‹›「」『』״″`*_'
 _QUOTED = re.compile(rf"[{_QUOTES}]{{1,2}}([^{_QUOTES}]+)[{_QUOTES}]{{1,2}}")
@@ -163,7 +164,8 @@ class Checks:
             yield REASONS["numbers"]
         if lost(source, line) or lost(line, source):
             yield "placeholders differ"
-        if (remark := _REMARKS.search(line)) and remark[0].strip()[0] not in source:
+        plain_source, plain_line = (to_unicode_form("NFKC", text) for text in (source, line))  # full-width brackets
+        if (remark := _REMARKS.search(plain_line)) and remark[0].strip()[0] not in plain_source:
             yield "remarks"
         if len(source) >= _LONG and source in line and source != line:
             yield REASONS["copied"]

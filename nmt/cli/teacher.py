@@ -26,7 +26,7 @@ def with_teacher(*left_out: str) -> Callable[[Command], Command]:
 
     def decorated(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
-        own = [parameter for name, parameter in signature.parameters.items() if name != "chat"]
+        declared = [parameter for name, parameter in signature.parameters.items() if name != "chat"]
         added = []
         for name, field in ChatOptions.model_fields.items():
             if name not in left_out:
@@ -45,8 +45,8 @@ def with_teacher(*left_out: str) -> Callable[[Command], Command]:
                 del given[parameter.name]
             return command(**given, chat=chat)
 
-        with_options.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
-        with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+        with_options.__signature__ = signature.replace(parameters=[*declared, *added])  # type: ignore[attr-defined]
+        with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in (*declared, *added)}
         return with_options  # type: ignore[return-value]
 
     return decorated

@@ -200,7 +200,7 @@ def relaying(target: int) -> Iterator[Relay]:
 
 
 class Done(NamedTuple):
-    """What a command has done."""
+    """The outcome of a command, and the requests that it has sent."""
 
     status: int
     messages: str

@@ -9,15 +9,18 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+import pytest
 
 from loopback import serving
 from nmt.chat.settings import ChatOptions
 from nmt.chat.teacher import ChatTeacher
 from nmt.config.load import overridden
+from nmt.prepare import download
 
 WORDS = {
     "Der": "The", "der": "the", "Die": "The", "Hund": "dog", "Hunde": "dogs", "bellt": "barks", "eine": "a",
@@ -95,6 +98,13 @@ def serve_chat(server: ChatServer) -> Iterator[ChatServer]:
     with serving(type("Handler", (_Handler,), {"server_": server})) as url:
         server.url = f"{url}/v1"
         yield server
+
+
+def serve_at_once(translate: Callable[[str], str], patch: pytest.MonkeyPatch) -> AbstractContextManager[ChatServer]:
+    """Serve translations to clients that neither pause nor have a key."""
+    patch.setattr(download, "PAUSES", (0.0,) * 4)
+    patch.delenv("OPENAI_API_KEY", raising=False)
+    return serve_chat(ChatServer(translate))
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from chat_server import Ask, ChatServer, serve_chat, teacher_of, word_by_word
+from chat_server import Ask, ChatServer, serve_at_once, teacher_of, word_by_word
 from nmt.console import Progress
-from nmt.prepare import download
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     """Return a server that translates German word by word."""
-    monkeypatch.setattr(download, "PAUSES", (0.0,) * 4)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with serve_chat(ChatServer(word_by_word)) as server:
+    with serve_at_once(word_by_word, monkeypatch) as server:
         yield server
 
 

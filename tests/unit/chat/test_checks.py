@@ -40,6 +40,7 @@ def checks(direction: str = "de-en") -> Checks:
         f'```json\n{{"translation": "{GOOD}"}}\n```',
         f"<think>The dog... barks: a lot.\n\n</think>\n{GOOD}",
         f"It must be barks.</think>{GOOD}",
+        f"[THINK]hm[/THINK]{GOOD}",
     ],
 )
 def test_answer_is_repaired_where_it_is_certain(answer: str) -> None:
@@ -121,20 +122,6 @@ def test_lines_of_several_sentences_are_joined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("direction", "source", "answer"),
-    [
-        ("en-zh", "The result: five dogs are barking in the garden.", "结果：五只狗正在花园里叫。"),
-        ("zh-en", "结果：五只狗正在花园里叫。", "Result: five dogs are barking in the garden."),
-        ("en-ar", "The dog is barking very loudly in the garden today.", "الكلب ينبح بصوت عالٍ جدا في الحديقة اليوم."),
-        ("en-ja", "“The dog is barking”", "「犬が吠えている」"),
-        ("en-fa", "There are 37 dogs in the garden.", "در باغ ۳۷ سگ وجود دارد."),
-    ],
-)
-def test_answers_in_other_scripts_are_good(direction: str, source: str, answer: str) -> None:
-    assert checks(direction).checked(source, Answer(answer, "stop")) == (answer, None)
-
-
-@pytest.mark.parametrize(
     ("direction", "source", "answer", "expected"),
     [
         ("en-de", "The dog is barking.", "Übersetzung: Der Hund bellt.", "Der Hund bellt."),
@@ -176,6 +163,13 @@ def test_introductions_in_other_languages_are_removed(direction: str, source: st
         ("de-en", "Johann Sebastian Bach", "Johann Sebastian Bach"),
         ("de-en", "Der Hund\u2028bellt laut", "The dog\u2028barks loudly"),
         ("en-th", "Where is the dog?", "หมาอยู่ที่ไหน"),
+        ("en-zh", "He works at an agency (NASA).", "他在一家机构工作（NASA）。"),
+        ("zh-en", "（笑）", "(laughs)"),
+        ("en-zh", "The result: five dogs are barking in the garden.", "结果：五只狗正在花园里叫。"),
+        ("zh-en", "结果：五只狗正在花园里叫。", "Result: five dogs are barking in the garden."),
+        ("en-ar", "The dog is barking very loudly in the garden today.", "الكلب ينبح بصوت عالٍ جدا في الحديقة اليوم."),
+        ("en-ja", "“The dog is barking”", "「犬が吠えている」"),
+        ("en-fa", "There are 37 dogs in the garden.", "در باغ ۳۷ سگ وجود دارد."),
     ],
 )
 def test_good_answer_is_kept_as_it_is(direction: str, source: str, answer: str) -> None:
@@ -190,12 +184,13 @@ def test_good_answer_is_kept_as_it_is(direction: str, source: str, answer: str) 
         (SOURCE, f"{GOOD} (Note: the adverb was moved.)", "remarks"),
         ("Wie geht es?", "How are you? / How is it going?", "remarks"),
         ("Was ist die Hauptstadt von Frankreich?", "The capital of France is Paris.", "not a question"),
-        (SOURCE, f"{SOURCE} -> {GOOD}", REASONS["ratio"]),
+        (SOURCE, f"{SOURCE} -> {GOOD}", "remarks"),
+        (SOURCE, f"{SOURCE} {GOOD}", REASONS["copied"]),
         ("Das waren mehr als 1200 Hunde.", "Those were more dogs.", REASONS["numbers"]),
     ],
 )
 def test_answer_with_other_content_is_rejected(source: str, answer: str, reason: str) -> None:
-    assert checks().checked(source, Answer(answer, "stop"))[1] in (reason, "remarks", REASONS["copied"])
+    assert checks().checked(source, Answer(answer, "stop"))[1] == reason
 
 
 def test_language_that_is_not_known_is_not_checked() -> None:

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from chat_server import ChatServer, serve_chat
+from chat_server import ChatServer, serve_at_once
 from command import Command
 from nmt import Translator
 from nmt.config.load import dump_config, load_config
 from nmt.layout import RunDir
 from nmt.model.weights import weights_fingerprint
-from nmt.prepare import download
 from nmt.recipes import directory as commands
 from nmt.runs.model import open_saved
 from recipe_folder import dropped, lines_of
@@ -27,9 +26,7 @@ def swapped(line: str) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setattr(download, "PAUSES", (0.0,) * 4)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with serve_chat(ChatServer(swapped)) as server:
+    with serve_at_once(swapped, monkeypatch) as server:
         yield server
 
 
