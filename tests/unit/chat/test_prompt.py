@@ -80,6 +80,7 @@ def test_answer_is_divided(answer: str) -> None:
         "1: one\n2: two\nand more",
         '{"1": "one"}',
         '{"1": "one", "1": "two"}',
+        '{"1": "one", "1": "uno", "2": "two"}',
         '{"1": "one", "2": 2}',
         '{"1": "one", "2": "two", "3": "three"}',
         '["one", "two"]',

@@ -151,6 +151,7 @@ def test_lines_are_asked_alone_if_numbers_are_wrong(server: ChatServer, ask: Ask
     server.together = lambda lines: answer([word_by_word(line) for line in lines])
     assert ask(MANY, lines_per_request=4) == MANY_TRANSLATED
     assert set(server.asked.values()) == {2}
+    assert not any("seed" in body for body in server.bodies), "the answer is not one that was rejected"
     assert ask(MANY, lines_per_request=4) == MANY_TRANSLATED and server.asked.total() == 24
 
 
