@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from nmt.cli.options import CheckpointOption, LicenseOption, RunDataOption, RunO
 from nmt.cli.refusals import refuse
 from nmt.console import say, show
 from nmt.errors import ConfigError
+from nmt.runs.kinds import KINDS, Kind, Quantization
 
 EvaluateOption = Annotated[bool, option("--evaluate", "Score the test sets of the data directory for the model card.")]
 
@@ -91,13 +92,11 @@ def import_(
 @app.command()
 def export(
     output: Annotated[Path, option("--output", "Directory to write; for argos a file.", "DIR")],
-    kind: Annotated[
-        Literal["folder", "ctranslate2", "transformers", "argos"], option("--format", "Format to write.")
-    ] = "folder",
+    kind: Annotated[Kind, option("--format", "Format to write.")] = "folder",
     run: RunOption = None,
     quantization: Annotated[
-        Literal["float32", "float16", "int8"] | None,
-        option("--quantization", "Number format of a CTranslate2 model.  [default: float32; argos: int8]"),
+        Quantization | None,
+        option("--quantization", "Number format of the weights.  [default: float32; argos and web: int8]"),
     ] = None,
     shortlist: Annotated[
         bool, option("--shortlist", "With ctranslate2: score only pieces that the source may need, which is faster.")
@@ -110,7 +109,7 @@ def export(
     ] = None,
     check_lines: Annotated[
         int | None,
-        option("--check-lines", "Number of lines to compare.  [default: 100]", "N", min=1),
+        option("--check-lines", "Number of lines to compare.  [default: 100; onnx and web: 200]", "N", min=1),
     ] = None,
     evaluate: EvaluateOption = False,
     data: RunDataOption = None,
@@ -154,16 +153,15 @@ def export(
     from nmt.runs.model import ModelRef
     from nmt.share.export import ExportOptions, export
 
-    lines = 100 if check_lines is None else check_lines
     model = ModelRef((run_or_newest(run),), checkpoint, weights)
     scored = partial(score_tests, run=model.path, data=data) if evaluate else None
-    request = ExportOptions(model, data, check, lines, scored, shortlist, model_license)
+    request = ExportOptions(model, data, check, check_lines, scored, shortlist, model_license)
     if kind == "argos":
         from nmt.share.export import export_argos
 
-        exported = export_argos(request, output, quantization or "int8")
+        exported = export_argos(request, output, quantization)
     else:
-        exported = export(request, output, kind, quantization or "float32")
+        exported = export(request, output, kind, quantization)
     if exported.comparison is not None:
         show(str(exported.comparison))
     for note in exported.notes:
@@ -188,12 +186,10 @@ def push(
     repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Model repository on the Hub.")],
     public: Annotated[bool, option("--public", "Create a public repository.  [default: private]")] = False,
     model_license: LicenseOption = None,
-    kind: Annotated[
-        Literal["folder", "ctranslate2", "transformers"], option("--format", "Format of the model.")
-    ] = "folder",
+    kind: Annotated[Kind, option("--format", "Format of the model, but not argos or web.")] = "folder",
     quantization: Annotated[
-        Literal["float32", "float16", "int8"] | None,
-        option("--quantization", "Number format of a CTranslate2 model.  [default: float32]"),
+        Quantization | None,
+        option("--quantization", "Number format of the weights.  [default: float32]"),
     ] = None,
     checkpoint: CheckpointOption = "best",
     weights: WeightsOption = "auto",
@@ -238,6 +234,8 @@ def push(
         )
     if exported:
         refuse(context, "exported")
+    if not KINDS[kind].is_on_hub:
+        raise ConfigError(f"--format {kind}: is not for the Hub; write it with nmt export, and publish the files")
     scored = partial(score_tests, run=run, data=data) if evaluate else None
     request = ExportOptions(ModelRef((run,), checkpoint, weights), data, evaluate=scored, license=model_license)
     state = find_repository(repository, public, force)
@@ -246,7 +244,7 @@ def push(
     with TemporaryDirectory() as scratch:
         folder = run
         if not exported:
-            written = export(request, Path(scratch) / "export", kind, quantization or "float32")
+            written = export(request, Path(scratch) / "export", kind, quantization)
             folder = written.path
             for note in written.notes:
                 show(note)
@@ -254,10 +252,4 @@ def push(
     visibility = "private" if pushed.private else "public"
     change = "pushed" if pushed.changed else "nothing has changed"
     show(f"{pushed.url}: {change}, {visibility}")
-    if pushed.kind == "transformers":
-        show(f'load it with AutoModelForSeq2SeqLM.from_pretrained("{repository}") of transformers')
-    else:
-        command = f"nmt translate --model hf://{repository}"
-        if pushed.kind == "ctranslate2":
-            command += " --engine ctranslate2"
-        show(f"translate with {command}")
+    show(KINDS[pushed.kind].from_hub(repository))

@@ -1,7 +1,7 @@
 """Exported directories, which are written atomically and verified before use.
 
 Two kinds are loaded here: `folder` with weights.safetensors for the native engine, and `ctranslate2` with a CTranslate2
-model. Exports for other libraries (`transformers`) are written and verified in the same way, but not loaded here.
+model. Exports for other programs, see `nmt.runs.kinds`, are written and verified in the same way, but not loaded here.
 translator.json has the checksums of all other files except the model card, is sealed, and is written last.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -24,16 +24,8 @@ from nmt.files.write import staged, write_file, writing
 from nmt.layout import EXPORT_FORMAT, ExportDir
 from nmt.runs.checkpoint import ChosenWeights, parse_tensors, read_verified
 from nmt.runs.info import Precision, PublicModel, Weights
+from nmt.runs.kinds import KINDS, Kind, Quantization, not_loaded
 from nmt.text.vocabularies import Tokenizers
-
-Kind = Literal["folder", "ctranslate2", "transformers"]
-Quantization = Literal["float32", "float16", "int8"]
-
-FOR_TRANSFORMERS = (
-    "contains a model for Hugging Face transformers (AutoModelForSeq2SeqLM.from_pretrained), which nmt does not load; "
-    "export with --format folder or ctranslate2"
-)
-"""The message for an export for transformers where a translator is needed."""
 
 
 class ExportInfo(Document):
@@ -47,7 +39,7 @@ class ExportInfo(Document):
     has_tag: bool = False
     """Whether the target language is chosen, by a tag."""
     tag: str | None = None
-    """In an export for transformers, the tag with which each line must begin, or one of several such tags."""
+    """In an export for another library, the tag with which each line must begin, or one of several such tags."""
     step: int
     weights: Weights
     reason: str
@@ -65,11 +57,13 @@ class ExportInfo(Document):
     float32_library: str | None = None
     """The library for float32 matrix products in training."""
     quantization: Quantization | None = None
-    """Number format of the weights of a CTranslate2 model."""
+    """Number format of the weights, of a kind with several."""
+    has_target_tokenizer: bool = False
+    """Whether an export for ONNX Runtime has a tokenizer of its own for translations."""
     positions: Annotated[int, Field(ge=2)] | None = None
     """The maximum sequence length of a model for another library, including `</s>`."""
     identical: float | None = None
-    """The share of lines that the run and a CTranslate2 model translated identically."""
+    """The share of lines that the run and the export translated identically, if they were compared."""
 
 
 class ExportDocument(Sealed):
@@ -116,8 +110,8 @@ def load_folder(path: Path) -> Folder:
     document = _read(directory)
     info = document.translator
     checksums = document.checksums
-    if info.kind == "transformers":
-        raise CheckpointError(f"{path}: {FOR_TRANSFORMERS}")
+    if KINDS[info.kind].engine is None:
+        raise CheckpointError(f"{path}: {not_loaded(info.kind)}")
     for name in checksums:
         if name == directory.config.name or name.startswith(f"{directory.tokenizer.path.name}/"):
             read_verified(path, name, checksums)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from nmt.languages.codes import language_name
 from nmt.layout import DataDir, RunDir
 from nmt.runs.folder import ExportInfo
 from nmt.runs.info import ScoreRecord, read_info
+from nmt.runs.kinds import KINDS, Kind
 from nmt.runs.log import number, read_log
 from nmt.runs.state import load_state, saved_steps
 
@@ -38,8 +39,8 @@ def use(info: ExportInfo, direction: str, repository: str | None = None) -> str:
         repository: the model's repository on the Hub, `owner/name`; None for a directory, which is called DIR.
     """
     where = [] if repository else ["With this directory as `DIR`:", ""]
-    lines = _transformers if info.kind == "transformers" else _nmt
-    return "\n".join([*USE.split("\n"), *where, *lines(info, direction, repository), ""])
+    lines = _USES[info.kind](info, direction, repository)
+    return "\n".join([*USE.split("\n"), *where, *lines, ""])
 
 
 def _nmt(info: ExportInfo, direction: str, repository: str | None) -> Iterator[str]:
@@ -80,6 +81,27 @@ def _transformers(info: ExportInfo, direction: str, repository: str | None) -> I
     yield "translations = tokenizer.batch_decode(model.generate(**lines), skip_special_tokens=True)"
     yield "```"
 
+
+def _javascript(info: ExportInfo, direction: str, repository: str | None) -> Iterator[str]:
+    name = repository or "DIR"
+    text = f"{info.tag or ''} A sentence in {language_name(direction.split('-')[0])}.".strip()
+    yield from ("```js", 'import { AutoTokenizer, MarianMTModel } from "@huggingface/transformers";', "")
+    yield f'const model = await MarianMTModel.from_pretrained("{name}");'
+    yield f'const tokenizer = await AutoTokenizer.from_pretrained("{name}");'
+    target = "tokenizer"
+    if info.has_target_tokenizer:
+        target = "target"
+        yield f'const target = await AutoTokenizer.from_pretrained("{name}/{target}"); // in a directory'
+    yield f'const [translation] = await model.generate(tokenizer("{text}"));'
+    yield from (f"console.log({target}.decode(translation, {{ skip_special_tokens: true }}));", "```")
+
+
+_USES: dict[Kind, Callable[[ExportInfo, str, str | None], Iterator[str]]] = {
+    "folder": _nmt,
+    "ctranslate2": _nmt,
+    "transformers": _transformers,
+    "onnx": _javascript,
+}
 
 # settings that depend on the machine, not on the recipe
 _MACHINE = {"run_dir", "device", "init_from"}
@@ -142,7 +164,7 @@ def _front_matter(card: Card) -> Iterator[str]:
         "language": list(dict.fromkeys(language.split("_")[0] for language in card.languages)),
         "license": card.model_license,
         "base_model": public.name if public and public.revision else None,
-        "library_name": "transformers" if card.info.kind == "transformers" else "nmt",
+        "library_name": KINDS[card.info.kind].library,
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer"],
         "datasets": list(dict.fromkeys(hubs)) or None,
@@ -185,7 +207,8 @@ def _facts(card: Card) -> Iterator[str]:
         yield f"# Translation from {data.src} to {data.tgt}"
         what = f"that translates from `{data.src}` to `{data.tgt}`"
     yield from ("", f"A Transformer {what}, exported by nmt {__version__}.", "")
-    number_format = "float32" if info.quantization is None else f"{info.quantization}, as a model of CTranslate2"
+    of = KINDS[info.kind].program
+    number_format = "float32" if info.quantization is None else f"{info.quantization}, as a model of {of}"
     yield f"- parameters: {card.n_parameters / 1e6:.2f} million ({number_format})"
     yield f"- layers: {model.encoder_layers} in the encoder, {model.decoder_layers} in the decoder"
     yield f"- width: {model.d_model}, feed-forward {model.d_ff}, {model.n_heads} heads"
@@ -197,7 +220,7 @@ def _facts(card: Card) -> Iterator[str]:
         yield f"- `{language}` uses the tag of `{other}`, since the tokenizer of M2M-100 takes no new ones"
     if data.tag_names:
         before = "chosen with `--tag`"
-        if info.kind == "transformers":
+        if KINDS[info.kind].load:
             before = "written before the text, as `>>NAME=VALUE<<`"
         yield f"- tags: {', '.join(data.tag_names)}; {before}"
     if (public := info.public) is not None:

@@ -25,7 +25,7 @@ from nmt.files.write import write_file
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.settings import ModelConfig
 from nmt.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, SubLayer, Transformer
-from nmt.runs.folder import Quantization
+from nmt.runs.kinds import Quantization
 from nmt.text.ids import EOS, N_SPECIAL, PAD, UNK
 from nmt.text.lexicon import expected_counts, links
 from nmt.text.tokenizer import Tokenizer

@@ -17,10 +17,10 @@ import math
 import random
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -40,7 +40,7 @@ from nmt.share.formats import NO_CTRANSLATE2_TERMS, check_supported, unsupported
 from nmt.text.ids import EOS
 from nmt.text.tokenizer import Tokenizer
 from nmt.translate.loading import Translator
-from nmt.translate.search import Hypotheses, SearchedBatches, search_batches
+from nmt.translate.search import Hypotheses, SearchedBatches, Searcher, search_batches
 from nmt.translate.types import Sentence, Translation
 
 if TYPE_CHECKING:
@@ -384,40 +384,67 @@ class EngineComparison:
     """The largest difference between both engines' mean log-probabilities of a piece of a native translation."""
     chrf: Score
     """chrF of the engine's translations against the native ones."""
+    bleu: Sequence[float]
+    """BLEU of the native translations and of the engine's, if there are references."""
+
+    @property
+    def identical(self) -> float:
+        """The share of identical translations."""
+        return self.n_identical / self.n_lines
 
     def __str__(self) -> str:
-        share = f"{self.n_identical} of {self.n_lines} translations identical ({self.n_identical / self.n_lines:.1%})"
-        return (
-            f"{share}, scores differ by at most {self.difference:.1e}; chrF between the engines {self.chrf.value:.2f}"
-        )
+        share = f"{self.n_identical} of {self.n_lines} translations identical ({self.identical:.1%})"
+        scores = f"scores differ by at most {self.difference:.1e}; chrF between the engines {self.chrf.value:.2f}"
+        bleu = f"; BLEU {self.bleu[0]:.2f} by the run, {self.bleu[1]:.2f} by the export" if self.bleu else ""
+        return f"{share}, {scores}{bleu}"
 
 
-def compare(native: Translator, engine: Engine, lines: Sequence[str], search: SearchConfig) -> EngineComparison:
+class ScoringSearcher(Searcher, Protocol):
+    """A searcher that also scores translations."""
+
+    @property
+    def quantization(self) -> str:
+        """The number format of the weights."""
+
+    def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
+        """Return the log-probabilities (nats) of each pair's target tokens, `</s>` last."""
+
+
+def compare(
+    native: Translator,
+    engine: ScoringSearcher,
+    lines: Sequence[str],
+    search: SearchConfig,
+    refs: Sequence[str] | None = None,
+) -> EngineComparison:
     """Translate `lines`, at least one of which is not blank, with both engines. `native` runs in float32.
 
-    Raises CheckpointError if the log-probabilities differ by more than rounding explains.
+    refs: references of the lines, if there are any. Raises CheckpointError if the log-probabilities differ by more than
+    rounding explains.
     """
     with Progress("comparing the engines", 2 * len(lines)) as progress:
         expected = [best for best, *_ in native.translate_lines(lines, search, progress=progress)]
-        translator = engine_translator(engine).by_direction()[0]
+        translator = replace(native, searcher=engine)
         actual = [best for best, *_ in translator.translate_lines(lines, search, progress=progress)]
     pairs = []
     for translation in expected:
         pairs += [(part.src_ids, part.tgt_ids) for part in translation.searched]
     log_probs = zip(native.forced_decoder(search).log_probs(pairs), engine.log_probs(pairs), strict=True)
     differences = []
-    for by_run, by_engine in log_probs:
-        tolerance = TOLERANCE[engine.quantization]
-        differences.append(check_equal(fmean(by_run), fmean(by_engine), "the export", tolerance))
+    tolerance = TOLERANCE[engine.quantization]
+    for of_run, of_engine in log_probs:
+        differences.append(check_equal(fmean(of_run), fmean(of_engine), "the export", tolerance))
     hyps = [translation.text for translation in actual]
-    refs = [translation.text for translation in expected]
+    by_run = [translation.text for translation in expected]
+    language = native.config.data.tgt
     pairs_of_pieces = zip(map(_pieces_of, expected), map(_pieces_of, actual), strict=True)
-    n_identical = sum(by_run == by_engine for by_run, by_engine in pairs_of_pieces)
+    n_identical = sum(of_run == of_engine for of_run, of_engine in pairs_of_pieces)
     return EngineComparison(
         n_lines=len(expected),
         n_identical=n_identical,
         difference=max(differences, default=0.0),
-        chrf=corpus_score("chrf", hyps, refs, native.config.data.tgt),
+        chrf=corpus_score("chrf", hyps, by_run, language),
+        bleu=[] if refs is None else [corpus_score("bleu", texts, refs, language).value for texts in (by_run, hyps)],
     )
 
 

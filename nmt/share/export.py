@@ -17,7 +17,7 @@ import torch
 from nmt import __version__
 from nmt.config import Config
 from nmt.config.load import check_config, dump_config
-from nmt.console import say
+from nmt.console import listed, say
 from nmt.data.corpus import Corpus
 from nmt.data.sources import without_query
 from nmt.errors import CheckpointError, ConfigError, DataError
@@ -29,8 +29,9 @@ from nmt.model.transformer import Transformer
 from nmt.model.weights import weights_fingerprint
 from nmt.runs.checkpoint import save_tensors
 from nmt.runs.data import open_corpus
-from nmt.runs.folder import ExportInfo, Kind, Quantization, is_folder, load_folder, new_directory, require_empty, seal
+from nmt.runs.folder import ExportInfo, is_folder, load_folder, new_directory, require_empty, seal
 from nmt.runs.info import ScoreRecord, read_info, read_scores, read_selected
+from nmt.runs.kinds import KINDS, Kind, Quantization
 from nmt.runs.model import AnyModel, ModelRef, Saved, open_saved
 from nmt.search.forced import check_equal, check_inference
 from nmt.search.settings import SearchConfig
@@ -40,6 +41,7 @@ from nmt.share.ctranslate2 import library, save_ctranslate2, write_shortlist
 from nmt.share.engine import (
     Engine,
     EngineComparison,
+    ScoringSearcher,
     compare,
     engine_translator,
     finds_the_same,
@@ -47,7 +49,16 @@ from nmt.share.engine import (
     made_up_lines,
     search_for_check,
 )
-from nmt.share.formats import OTHERS_READ, check_format, check_norm, check_supported, language_code, lost_settings
+from nmt.share.formats import (
+    OTHERS_READ,
+    check_format,
+    check_norm,
+    check_supported,
+    exported_search,
+    language_code,
+    lost_settings,
+)
+from nmt.share.onnx import PACKAGES, OnnxSearcher, check_tokenizers, has_target_tokenizer, package, save_onnx
 from nmt.share.transformers import made_up_log_prob, save_transformers
 from nmt.text.growth import borrowed_tags
 from nmt.text.lines import read_lines
@@ -65,7 +76,7 @@ class Exported:
 
     path: Path
     comparison: EngineComparison | None
-    """The comparison of a CTranslate2 model with the run; None for other formats."""
+    """The comparison with the run; None for kinds that are not compared."""
     scores: Sequence[ScoreRecord]
     """Scores on the test sets, if requested."""
     not_carried: Sequence[str]
@@ -98,7 +109,8 @@ class ExportOptions:
     check: Path | None = None
     """The file of lines that both engines translate; by default the development set or, without the data directory,
     random words."""
-    check_lines: int = 100
+    check_lines: int | None = None
+    """The number of lines to compare; by default that of the kind."""
     evaluate: Callable[[Translator], Sequence[ScoreRecord]] | None = None
     """Evaluates the exported model, for the card."""
     shortlist: bool = False
@@ -119,24 +131,23 @@ class ExportOptions:
             )
 
 
-def export(request: ExportOptions, output: Path, kind: Kind, quantization: Quantization = "float32") -> Exported:
+def export(request: ExportOptions, output: Path, kind: Kind, quantization: Quantization | None = None) -> Exported:
     """Write the selected weights of a run to `output`, with everything needed to translate and a model card.
 
-    A CTranslate2 model is compared with the run before the directory is renamed to `output`.
+    Models of CTranslate2 and ONNX Runtime are compared with the run before the directory is renamed to `output`.
 
-    Raises DataError if `output` is not empty or cannot be written, ConfigError if CTranslate2 is not installed or
-    transformers has no such model, CheckpointError if there is no such run or checkpoint, or if search or the exported
-    model computes other log-probabilities than training.
+    Raises DataError if `output` is not empty or cannot be written, ConfigError if a package is not installed, there is
+    no such number format or transformers has no such model, CheckpointError if there is no such run or checkpoint, or
+    if search or the exported model computes other log-probabilities than training.
     """
-    if kind == "ctranslate2":
-        library()
+    check_installed(kind)
     require_empty(output)
     with alone_in(output.absolute().parent, "exports"):
         return export_into(request, output.absolute(), kind, quantization)
 
 
 def export_into(
-    request: ExportOptions, output: Path, kind: Kind, quantization: Quantization, is_of_run: bool = False
+    request: ExportOptions, output: Path, kind: Kind, quantization: Quantization | None, is_of_run: bool = False
 ) -> Exported:
     """Export a run to a directory whose parent the caller has locked; see `export`.
 
@@ -145,9 +156,13 @@ def export_into(
     saved = open_saved(request.model)
     model = saved.transformer()
     tokenizers = saved.tokenizers
-    lost = [] if is_of_run else lost_settings(kind, saved.config.search)
-    search = saved.config.search.model_copy(update={name: getattr(SearchConfig(), name) for name in lost})
-    config = saved.config.model_copy(update={"search": search})
+    of = KINDS[kind]
+    quantization = _number_format(kind, quantization)
+    lost = []
+    config = saved.config
+    if not is_of_run:
+        lost = lost_settings(kind, config.search)
+        config = config.model_copy(update={"search": exported_search(kind, config.search)})
     saved = replace(saved, config=config)
     check_norm(kind, request.run, model)
     check_format(kind, saved)
@@ -156,15 +171,13 @@ def export_into(
     joins = config.joins_sentences
     searcher = NativeSearcher([model], target, torch.device("cpu"), "float32", joins, open_language_model)
     translator = Translator.configured(searcher, tokenizers, config, [saved.origin])
-    lines = []
-    if kind == "ctranslate2":
-        lines = _check_lines(request, translator.by_direction()[0])
+    lines, refs = _check_lines(request, translator.by_direction()[0], of.check_lines)
     info = _info(saved, kind, quantization)
     scores = _recorded(saved)
     comparison = None
     checked = None
     with new_directory(output) as directory:
-        if kind != "transformers":
+        if of.engine is not None:
             write_file(directory.config, dump_config(without_places(config)).encode())
             tokenizers.save(directory.tokenizer)
         if info.positions is None:
@@ -175,17 +188,28 @@ def export_into(
                 say("not compared with the run: transformers is not installed")
             else:
                 check_equal(trained, made_up_log_prob(directory.path, tokenizers.imported), "the export")
+        elif kind == "onnx":
+            assert quantization is not None, "chosen for this kind"
+            save_onnx(model, config, tokenizers, info.positions, quantization, directory.path)
         else:
             _write_ctranslate2(request, saved, model, info, directory)
         seal(directory, info)
-        if kind == "ctranslate2":
-            engine = Engine(load_folder(directory.path))
-            comparison = compare(translator.by_direction()[0], engine, lines, search_for_check(config.search))
+        if quantization is not None:
+            engine: ScoringSearcher
+            if kind == "onnx":
+                check_tokenizers(directory.path, tokenizers.sides(config.data.direction), lines)
+                never_written = target.never_written(config.joins_sentences)
+                engine = OnnxSearcher(directory.path, quantization, never_written)
+            else:
+                engine = Engine(load_folder(directory.path))
+            comparison = compare(translator.by_direction()[0], engine, lines, search_for_check(config.search), refs)
             checked = str(comparison)
-            seal(directory, info.model_copy(update={"identical": comparison.n_identical / comparison.n_lines}))
-            translator = engine_translator(engine)
+            if kind == "onnx" and quantization == "float32" and comparison.identical < MIN_IDENTICAL:
+                raise CheckpointError(f"the export translates otherwise than the run: {comparison}")
+            seal(directory, info.model_copy(update={"identical": comparison.identical}))
+            translator = replace(translator, searcher=engine)
         measured = request.evaluate(translator) if request.evaluate is not None else []
-        if kind != "transformers":
+        if of.engine is not None:
             # after sealing, since nmt calibrate replaces them
             for path in portable_calibrations(saved.path, info.tensors):
                 write_file(directory.path / path.name, path.read_bytes())
@@ -216,7 +240,7 @@ def model_card(run: Path) -> str:
     """
     saved = open_saved(run)
     saved.check_exports()
-    return _card(saved, _info(saved, "folder", "float32"), _recorded(saved)).text()
+    return _card(saved, _info(saved, "folder", None), _recorded(saved)).text()
 
 
 def _card(saved: Saved, info: ExportInfo, scores: Sequence[ScoreRecord]) -> Card:
@@ -256,7 +280,25 @@ def without_places(config: Config) -> Config:
     return check_config(tree, "export")
 
 
-def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
+def check_installed(kind: Kind) -> None:
+    """Raise ConfigError if a package that an export needs is not installed."""
+    if kind in ("ctranslate2", "argos"):
+        library()
+    elif kind in ("onnx", "web"):
+        for name in PACKAGES:
+            package(name)
+
+
+def _number_format(kind: Kind, quantization: Quantization | None) -> Quantization | None:
+    """Return the number format of an export, by default the first one of its kind. Raises ConfigError."""
+    formats = KINDS[kind].quantizations
+    if quantization is not None and quantization not in formats:
+        known = listed(formats, last="and") if formats else "no other than that of the run"
+        raise ConfigError(f"--quantization {quantization}: --format {kind} has {known}")
+    return quantization or next(iter(formats), None)
+
+
+def _info(saved: Saved, kind: Kind, quantization: Quantization | None) -> ExportInfo:
     config = saved.config
     weights = saved.weights
     source = saved.tokenizers[config.data.src]
@@ -274,7 +316,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
         nmt=__version__,
         direction=config.data.direction,
         has_tag=config.data.has_language_tags,
-        tag=f">>{to}<<" if kind == "transformers" and to else None,
+        tag=f">>{to}<<" if KINDS[kind].load and to else None,
         step=weights.step,
         weights=weights.kind,
         reason=weights.reason,
@@ -284,28 +326,31 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization) -> ExportInfo:
         device_name=saved.info.device_name,
         public=saved.info.public,
         float32_library=saved.info.float32_library,
-        quantization=quantization if kind == "ctranslate2" else None,
+        quantization=quantization,
+        has_target_tokenizer=kind == "onnx" and has_target_tokenizer(saved.tokenizers, config.data.direction),
         positions=None if kind == "folder" else n_positions,
     )
 
 
-def _check_lines(request: ExportOptions, translator: Translator) -> list[str]:
-    """Return the lines to translate with both engines, at least one of which is not blank."""
+def _check_lines(request: ExportOptions, translator: Translator, default: int) -> tuple[list[str], list[str] | None]:
+    """Return the lines to translate with both engines, at least one of which is not blank, and their references, if
+    they are known. default: the number of lines, unless another one is requested; 0: no line."""
+    if not default:
+        return [], None
+    n = request.check_lines or default
     if request.check is not None:
-        lines = list(islice(read_lines(request.check), request.check_lines))
+        lines = list(islice(read_lines(request.check), n))
         if not any(line.strip() for line in lines):
-            raise DataError(
-                f"{request.check}: the first {request.check_lines} lines are blank; choose another file with --check"
-            )
-        return lines
+            raise DataError(f"{request.check}: the first {n} lines are blank; choose another file with --check")
+        return lines, None
     data = translator.config.data
     try:
-        corpus = open_corpus(RunDir(request.run), data.sides, request.data)
-        return corpus.split("valid").text(data.src)[: request.check_lines]
+        split = open_corpus(RunDir(request.run), data.sides, request.data).split("valid")
+        return split.text(data.src)[:n], split.text(data.tgt)[:n]
     except DataError:
         if request.data is not None:
             raise
-        return made_up_lines(translator.tokenizers[data.src], request.check_lines)
+        return made_up_lines(translator.tokenizers[data.src], n), None
 
 
 def _directions(request: ExportOptions, config: Config, tgt: Tokenizer) -> Iterator[tuple[Corpus, str, str]]:
@@ -451,13 +496,14 @@ _WITH_SPACE_BEFORE = bytes([3 << 3 | 2, 2, 3 << 3, 1])
 _DATE = (1980, 1, 1, 0, 0, 0)  # of all files, so that equal models result in equal packages
 
 
-def export_argos(request: ExportOptions, output: Path, quantization: Quantization = "int8") -> Exported:
+def export_argos(request: ExportOptions, output: Path, quantization: Quantization | None = None) -> Exported:
     """Write the chosen weights of a run as a package, after comparing the model with the run as `export` does.
 
     Raises ConfigError for a run that Argos Translate does not support and a name without `.argosmodel`, DataError if
     `output` exists or cannot be written, and what `export` raises.
     """
-    library()
+    check_installed("argos")
+    quantization = _number_format("argos", quantization)
     if output.suffix != SUFFIX:
         raise ConfigError(f"--output {output}: the name of an Argos Translate package must end in {SUFFIX}")
     saved = open_saved(request.model)

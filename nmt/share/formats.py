@@ -1,19 +1,19 @@
-"""Limits of the formats of `nmt export`: CTranslate2, Hugging Face transformers and Argos Translate."""
+"""Limits of the kinds of exports: CTranslate2, Hugging Face transformers, Argos Translate and ONNX."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
 
 from torch import nn
 
 from nmt.errors import ConfigError
 from nmt.languages.codes import parts_of
 from nmt.model.transformer import Transformer
-from nmt.runs.folder import Kind
+from nmt.runs.kinds import Kind
 from nmt.runs.model import Saved
 from nmt.search.settings import SearchConfig
+from nmt.text.ids import N_SPECIAL
 
 OTHERS_READ = 1024
 """Number of pieces of a line that CTranslate2 and programs based on it read by default."""
@@ -31,21 +31,28 @@ _OTHERS = "use --format folder or ctranslate2"
 _NOT_IN_TRANSFORMERS = ("coverage_penalty", "diversity_groups", "mbr", "lm", "protect", "inline_terms")
 
 
+def exported_search(kind: Kind, search: SearchConfig) -> SearchConfig:
+    """Return the search settings of an export, without those of `lost_settings`."""
+    off = SearchConfig(beam=1) if kind == "onnx" else SearchConfig()
+    return search.model_copy(update={name: getattr(off, name) for name in lost_settings(kind, search)})
+
+
 def lost_settings(kind: Kind, search: SearchConfig) -> list[str]:
     """Return the names of the search settings in use that a format lacks; a directory has no language model."""
     match kind:
-        case "folder":
-            return ["lm"] if search.lm is not None else []
         case "ctranslate2":
             return unsupported(search)
-        case "transformers":
+        case "transformers" | "onnx":
             off = SearchConfig()
             names = [name for name in _NOT_IN_TRANSFORMERS if getattr(search, name) != getattr(off, name)]
-            if search.length_penalty_kind != "power" and search.length_penalty:
+            if kind == "onnx":
+                names += ["beam"] if search.beam > 1 else []
+            elif search.length_penalty_kind != "power" and search.length_penalty:
                 names.append("length_penalty_kind")
             if search.split == "always":
                 names.append("split")
             return sorted(names)
+    return ["lm"] if search.lm is not None else []
 
 
 def unsupported(search: SearchConfig) -> list[str]:
@@ -71,14 +78,9 @@ def check_supported(search: SearchConfig) -> None:
         raise ConfigError(*problems)
 
 
-def check_format(kind: Kind | Literal["argos"], saved: Saved) -> None:
+def check_format(kind: Kind, saved: Saved) -> None:
     """Raise ConfigError with all reasons why a model with these settings cannot be exported to a format."""
-    problems = list[str]()
-    if kind == "transformers":
-        problems += _transformers_problems(saved)
-    elif kind == "argos":
-        problems += _argos_problems(saved)
-    if problems:
+    if kind in _PROBLEMS and (problems := [*_PROBLEMS[kind](saved)]):
         raise ConfigError(*[f"{saved.path}: {problem}" for problem in problems])
 
 
@@ -120,6 +122,23 @@ def _argos_problems(saved: Saved) -> Iterator[str]:
         )
     elif code == language_code(data.tgt):
         yield f"Argos Translate has one code, {code}, for {data.src} and {data.tgt}"
+
+
+def _onnx_problems(saved: Saved) -> Iterator[str]:
+    imported = saved.tokenizers.imported
+    if imported is None:
+        return
+    if imported.languages:
+        yield "the tokenizer of M2M-100 and NLLB cannot be exported; use --format transformers"
+    elif any(tokenizer.first_learned > N_SPECIAL for tokenizer in saved.tokenizers.by_language.values()):
+        yield f"a public tokenizer with pieces of bytes cannot be exported; {_OTHERS}"
+
+
+_PROBLEMS: dict[Kind, Callable[[Saved], Iterator[str]]] = {
+    "transformers": _transformers_problems,
+    "argos": _argos_problems,
+    "onnx": _onnx_problems,
+}
 
 
 def language_code(name: str) -> str:

@@ -15,6 +15,7 @@ from nmt.errors import ConfigError, HubError
 from nmt.files.hub_client import download_file, raise_hub_error, status
 from nmt.files.write import alone_in, link, staged
 from nmt.layout import ExportDir
+from nmt.runs.kinds import KINDS, not_loaded
 
 INFO = ExportDir(Path()).info.name
 CARD = ExportDir(Path()).card.name
@@ -77,10 +78,8 @@ def download(address: str) -> Path:
         download_files(repository, snapshot.name, [name, CARD, "calibration-*.json"])
         files = exported_files(info)
         match json.loads(info.read_bytes()):
-            case {"translator": {"kind": "transformers"}}:
-                from nmt.runs.folder import FOR_TRANSFORMERS  # imports torch
-
-                raise HubError(f"{address}: {FOR_TRANSFORMERS}")
+            case {"translator": {"kind": kind}} if kind in KINDS and KINDS[kind].engine is None:
+                raise HubError(f"{address}: {not_loaded(kind)}")
         files.remove(CARD)  # not needed, and may have been deleted
         for name in sorted(files):
             download_file(repository, name, snapshot.name)

@@ -13,7 +13,8 @@ from nmt.console import say
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.hub_client import TRANSIENT, raise_hub_error, status
 from nmt.layout import RunDir
-from nmt.runs.folder import ExportInfo, Kind, load_folder, verify_export
+from nmt.runs.folder import ExportInfo, load_folder, verify_export
+from nmt.runs.kinds import Kind
 from nmt.share.card import use
 from nmt.share.hub import CARD, INFO, check_name, exported_files
 

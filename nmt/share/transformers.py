@@ -89,7 +89,7 @@ _LOSSLESS = r"""
 """The content of tokenizer.json for a `LosslessTokenizer`, besides its pieces. The pattern matches the characters of
 `nmt.text.tokenizer.CONTROL`; Prepend adds nothing to an empty text."""
 
-_NLLB = """
+_SEGMENTER = """
 {
   "version": "1.0",
   "truncation": null,
@@ -113,7 +113,11 @@ _NLLB = """
   }
 }
 """
-"""The content of tokenizer.json for an NLLB model, besides its pieces. transformers adds the language's tag itself."""
+"""The content of tokenizer.json for a SentencePiece model, besides its pieces. transformers adds NLLB's tags itself."""
+
+
+END: dict[str, Any] = json.loads(_LOSSLESS)["post_processor"]
+"""The step of tokenizer.json that adds `</s>`."""
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -123,16 +127,14 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
     return _with_pieces(_LOSSLESS, pieces, pieces[tokenizer.first_learned : tokenizer.n_pieces], added)
 
 
-def _nllb_tokenizer_json(model: bytes, pieces: Sequence[str], tags: Sequence[str]) -> dict[str, Any]:
-    """Return the content of tokenizer.json of an NLLB model.
+def segmenter_json(model: bytes, pieces: Sequence[str], added: Mapping[int, bool]) -> dict[str, Any]:
+    """Return the content of tokenizer.json of a SentencePiece model of pairs (BPE), without special pieces at the ends.
 
-    model: its serialised SentencePiece model. pieces: all pieces by their ids. tags: the tags of the languages.
+    model: the serialised model. pieces: all pieces by their ids. added: see `_with_pieces`.
     """
     proto = ModelProto.FromString(model)
     learned = [piece.piece for piece in sorted(proto.pieces, key=lambda piece: -piece.score)]
-    special = {*FAIRSEQ_SPECIAL, *tags, "<mask>"}
-    added = {i: True for i, piece in enumerate(pieces) if piece in special}
-    content = _with_pieces(_NLLB, pieces, learned, added)
+    content = _with_pieces(_SEGMENTER, pieces, learned, added)
     if charsmap := base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode():
         step = {"type": "Precompiled", "precompiled_charsmap": charsmap}
         content["normalizer"]["normalizers"].insert(0, step)
@@ -197,10 +199,10 @@ def save_transformers(
     save_tensors(directory / "model.safetensors", tensors, {"format": "pt"})
     max_source = min(MAX_PIECES_FACTOR * config.data.max_pieces + 1, n_positions)
     sizes = [len(tokenizers[language]) for language in config.data.sides]
-    ids = _ids(imported, model.decoder.embedding.start)
+    ids = special_ids(imported, model.decoder.embedding.start)
     files = {
-        "config.json": _config(config.model, sizes, n_positions) | ids,
-        "generation_config.json": _generation(config, n_positions) | ids,
+        "config.json": model_settings(config.model, sizes, n_positions) | ids,
+        "generation_config.json": generation_settings(config, n_positions) | ids,
     }
     src, tgt = tokenizers.sides(config.data.direction)
     if imported is None:
@@ -248,7 +250,9 @@ def _m2m_files(
         settings["language_codes"] = "m2m100" if "__af__" in tags else "wmt21"  # its two lists
         files["vocab.json"] = _ids_of(pieces[: pieces.index(tags[0])])
     else:
-        files["tokenizer.json"] = _nllb_tokenizer_json(model, pieces, tags)
+        special = {*FAIRSEQ_SPECIAL, *tags, "<mask>"}
+        added = {i: True for i, piece in enumerate(pieces) if piece in special}
+        files["tokenizer.json"] = segmenter_json(model, pieces, added)
     return files
 
 
@@ -409,7 +413,7 @@ def _ids_by_row(imported: ImportedVocabulary, side: Literal[0, 1], pad: int) -> 
 # --- settings -------------------------------------------------------------------------------------
 
 
-def _ids(imported: ImportedVocabulary | None, start: int) -> dict[str, int]:
+def special_ids(imported: ImportedVocabulary | None, start: int) -> dict[str, int]:
     """Return the special ids. A translation begins with `start`, in a Marian model with padding, in an M2M-100 model
     with `</s>`, and always ends with `</s>`."""
     pad = PAD
@@ -429,8 +433,9 @@ def _ids(imported: ImportedVocabulary | None, start: int) -> dict[str, int]:
     }
 
 
-def _config(config: ModelConfig, n_pieces: Sequence[int], n_positions: int) -> dict[str, Any]:
-    kind, name = TRANSFORMERS_CLASSES[config.norm, config.positions]
+def model_settings(config: ModelConfig, n_pieces: Sequence[int], n_positions: int) -> dict[str, Any]:
+    """Return the content of config.json, without special ids."""
+    kind, name = TRANSFORMERS_CLASSES.get((config.norm, config.positions), TRANSFORMERS_CLASSES["post", "sinusoidal"])
     stacks = (("encoder", config.encoder_layers), ("decoder", config.decoder_layers))
     return {
         "architectures": [name],
@@ -454,7 +459,7 @@ def _config(config: ModelConfig, n_pieces: Sequence[int], n_positions: int) -> d
     }
 
 
-def _generation(config: Config, n_positions: int) -> dict[str, Any]:
+def generation_settings(config: Config, n_positions: int) -> dict[str, Any]:
     """Return the content of generation_config.json, of the search settings without the `lost_settings`.
 
     All translations have the maximum length of a source with data.max_pieces pieces.

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 from nmt.evaluate.metrics import corpus_score
-from nmt.runs.folder import Quantization
+from nmt.runs.kinds import Quantization
 from nmt.search.settings import SearchConfig
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, export, export_argos

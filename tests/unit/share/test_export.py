@@ -22,8 +22,9 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.layout import RunDir
 from nmt.model import attention
 from nmt.model.transformer import Transformer
-from nmt.runs.folder import Kind, verify_export
+from nmt.runs.folder import verify_export
 from nmt.runs.info import add_scores, read_info, write_info
+from nmt.runs.kinds import Kind
 from nmt.runs.model import Saved
 from nmt.runs.state import TrainState, update_state
 from nmt.search.settings import SearchConfig
