@@ -202,7 +202,8 @@ def export_into(
                 engine = OnnxSearcher(directory.path, quantization, never_written)
             else:
                 engine = Engine(load_folder(directory.path))
-            comparison = compare(translator.by_direction()[0], engine, lines, search_for_check(config.search), refs)
+            search = exported_search(kind, search_for_check(config.search))
+            comparison = compare(translator.by_direction()[0], engine, lines, search, refs)
             checked = str(comparison)
             if kind == "onnx" and quantization == "float32" and comparison.identical < MIN_IDENTICAL:
                 raise CheckpointError(f"the export translates otherwise than the run: {comparison}")

@@ -38,6 +38,8 @@ from nmt.text.vocabularies import Tokenizers
 from scored_run import record
 from tiny_run import tiny_config
 
+EXPORTED = ("ctranslate2", "transformers", "onnx")
+
 # --- the model card -------------------------------------------------------------------------------
 
 
@@ -128,7 +130,7 @@ def change_training_and_search(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("change", "kind", "message"),
     [
-        *((change_training, kind, r"nmt/model/inference\.py") for kind in ("folder", "ctranslate2", "transformers")),
+        *((change_training, kind, r"nmt/model/inference\.py") for kind in ("folder", *EXPORTED)),
         *((change_training_and_search, kind, "export") for kind in ("ctranslate2", "transformers")),
     ],
 )
@@ -146,7 +148,7 @@ def test_export_of_model_that_is_computed_differently_raises(
     assert abs(other - trained) > 1e-3 and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("kind", ["ctranslate2", "transformers"])
+@pytest.mark.parametrize("kind", EXPORTED)
 def test_export_of_other_norm_raises(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Transformer(tiny_config().model, 400, 400)
     for part in (*model.encoder.layers, *model.decoder.layers):
