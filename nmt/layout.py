@@ -210,7 +210,8 @@ class ExportDir:
     model.bin, *.json        a CTranslate2 model
     README.md                the model card
 
-    An export for transformers has translator.json, README.md and that library's files, see `nmt.share.transformers`.
+    An export for transformers or ONNX Runtime has translator.json, README.md and that library's files, see
+    `nmt.share.transformers` and `nmt.share.onnx`.
     """
 
     path: Path

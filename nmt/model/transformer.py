@@ -49,12 +49,14 @@ class Activation(NamedTuple):
     """The name in `ctranslate2.specs.common_spec.Activation`."""
     transformers: str
     """The name in `transformers.activations.ACT2FN`."""
+    onnx: str
+    """Operations of ONNX that map x to y, in its syntax for text."""
 
 
 ACTIVATIONS = {
-    "relu": Activation(F.relu, "relu", "RELU", "relu"),
-    "gelu": Activation(F.gelu, "gelu", "GELU", "gelu"),
-    "silu": Activation(F.silu, "swish", "SWISH", "silu"),
+    "relu": Activation(F.relu, "relu", "RELU", "relu", "y = Relu (x)"),
+    "gelu": Activation(F.gelu, "gelu", "GELU", "gelu", "y = Gelu (x)"),
+    "silu": Activation(F.silu, "swish", "SWISH", "silu", "gate = Sigmoid (x) y = Mul (x, gate)"),
 }
 """The values of `model.activation`, for training, search and exports."""
 

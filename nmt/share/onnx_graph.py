@@ -151,11 +151,6 @@ _NORM = {
             y = LayerNormalization <axis = -1, epsilon = EPSILON> (sum, scale, shift)""",
     },
 }
-_ACTIVATIONS = {
-    "relu": "y = Relu (x)",
-    "gelu": "y = Gelu (x)",
-    "silu": "gate = Sigmoid (x) y = Mul (x, gate)",
-}
 _PRODUCTS = {
     False: {
         "gather (ids, table, scales) => (rows)": "rows = Gather (table, ids)",
@@ -291,7 +286,7 @@ def _model(stack: Encoder | Decoder, graph: str, tensors: Mapping[str, Tensor], 
     layer = stack.layers[0]
     residual = layer.attention_residual
     norms = _NORM["pre" if residual.pre else "post"]
-    activate = {"activate (x) => (y)": _ACTIVATIONS[layer.feed_forward.activation.transformers]}
+    activate = {"activate (x) => (y)": layer.feed_forward.activation.onnx}
     text = f'<ir_version: 9, producer_name: "nmt", {_OPERATORS}>\n{graph}'
     for head, body in (_FUNCTIONS | norms | activate | _PRODUCTS[int8]).items():
         text += f'\n<domain: "nmt", {_OPERATORS}>\n{head} {{{body}}}'

@@ -16,6 +16,7 @@ from export_run import LINES, card_of, write_run
 from m2m import M2M
 from marian import Marian
 from nmt.errors import CheckpointError, ConfigError
+from nmt.model.transformer import ACTIVATIONS
 from nmt.runs.folder import verify_export
 from nmt.runs.model import open_saved
 from nmt.search.settings import SearchConfig
@@ -69,7 +70,7 @@ def test_quantized_weight_is_near_and_keeps_zero() -> None:
 
 
 def test_graph_that_computes_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(onnx_graph._ACTIVATIONS, "relu", "y = Tanh (x)")
+    monkeypatch.setitem(ACTIVATIONS, "relu", ACTIVATIONS["relu"]._replace(onnx="y = Tanh (x)"))
     with pytest.raises(CheckpointError, match="the export does not compute"):
         exported(write_run(tmp_path / "run"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
