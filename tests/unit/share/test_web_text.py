@@ -42,7 +42,7 @@ LANGUAGES = [
     "Αυτό είναι σπίτι. Ήρθε; «Πότε»; Ναι. π.χ. αυτό.",
     "هل هذا بيت؟ نعم، د. محمد هنا. لا! «كتاب»؛ جيد.",
     "یہ گھر ہے۔ پی۔ٹی۔آئی کیا ہے؟ ہاں۔ می‌خواهم بروم.",
-    "זֶה בַּיִת. הוּא אָמַר: ״לֹא״. ד\"ר כהן בא.‏ כֵּן.",
+    'זֶה בַּיִת. הוּא אָמַר: ״לֹא״. ד"ר כהן בא.‏ כֵּן.',
     "यह एक घर है। वह आया | क्या? डॉ. शर्मा ने कहा, “हाँ।” फिर क्षत्रिय आया॥",
     "এটা ঘর। সে এল। কী? “হ্যাঁ।” ড. রায়।",
     "இது வீடு. அவன் வந்தான். என்ன? ஸ்ரீ க்ஷ.",
@@ -163,9 +163,7 @@ def test_page_splits_and_joins_lines_as_nmt(tmp_path: Path) -> None:
             splits.append((text, rng.choice([*measures]), longest, whole))
     expected = [split(text, measures[measure], longest, whole) for text, measure, longest, whole in splits]
     translations = [[rng.choice([*FRAGMENTS, part, ""]).strip() for part, _ in parts] for parts in expected]
-    answer = by_node(
-        tmp_path, {"splits": splits, "joins": [*zip(expected, translations, strict=True)], "readings": []}
-    )
+    answer = by_node(tmp_path, {"splits": splits, "joins": [*zip(expected, translations, strict=True)], "readings": []})
     for case, ours, theirs in zip(splits, expected, answer["splits"], strict=True):
         assert [*map(tuple, theirs)] == ours, case
     for case, theirs in zip(splits, answer["numbers"], strict=True):
