@@ -33,16 +33,16 @@ _RUNTIME = "1.31.0-dev.20260914-8d85527a0"  # the ONNX Runtime on which it depen
 PACK = f"npm pack @huggingface/transformers@{_TRANSFORMERS} onnxruntime-web@{_RUNTIME}"
 """The command that fetches the packages."""
 LIBRARIES = [line.split() for line in f"""\
-huggingface-transformers-{_TRANSFORMERS}.tgz dist/transformers.web.min.js transformers.js \
+huggingface-transformers-{_TRANSFORMERS}.tgz dist/transformers.web.min.js lib/transformers.js \
 cc66a4de933cc21f0158dcbf72607721bfed0044d3791b2e9874f653659f979b
 huggingface-transformers-{_TRANSFORMERS}.tgz LICENSE transformers-license.txt \
 cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30
-onnxruntime-web-{_RUNTIME}.tgz dist/ort.wasm.bundle.min.mjs ort.js \
+onnxruntime-web-{_RUNTIME}.tgz dist/ort.wasm.bundle.min.mjs lib/ort.js \
 17b52c1ac62b421dc508b4c28b9a9675251c6e25dd512ef54b83a5e2c4242869
-onnxruntime-web-{_RUNTIME}.tgz dist/ort-wasm-simd-threaded.wasm ort-wasm-simd-threaded.wasm \
+onnxruntime-web-{_RUNTIME}.tgz dist/ort-wasm-simd-threaded.wasm lib/ort-wasm-simd-threaded.wasm \
 06ba057753da3847e4c24f02d91ab133455b0817c69a44993a9a53a2146df9e3
 """.splitlines()]  # fmt: skip
-"""The files that are copied: archive, path, name in the folder `lib` (some hosts serve .mjs as text), and SHA-256."""
+"""The files that are copied: archive, path, new name (some hosts serve .mjs as text), and SHA-256."""
 MOST_BYTES = 1 << 25
 """More than any of these files has."""
 _OWN = (".html", ".css", ".js", ".svg", ".txt")
@@ -70,7 +70,7 @@ def write_page(
         if npm_packages is None:
             npm_packages = Path(stack.enter_context(TemporaryDirectory()))
             _fetch(npm_packages)
-        _copy_libraries(npm_packages, directory / "lib")
+        _copy_libraries(npm_packages, directory)
     own = [*files("nmt.share.web").iterdir()]
     own += (files("nmt.serve.page").joinpath(name) for name in ("page.css", "icon.svg"))
     for resource in own:
@@ -105,7 +105,7 @@ def _fetch(directory: Path) -> None:
 
 def _copy_libraries(packages: Path, directory: Path) -> None:
     """Copy the files of the packages; transformers.js imports the ONNX Runtime beside it."""
-    directory.mkdir()
+    (directory / "lib").mkdir()
     for archive, member, name, digest in LIBRARIES:
         path = packages / archive
         try:
@@ -116,7 +116,7 @@ def _copy_libraries(packages: Path, directory: Path) -> None:
                 raise ValueError(member)
         except (OSError, EOFError, KeyError, ValueError, tarfile.TarError, zlib.error) as error:
             raise DataError(f"{path}: missing or damaged; run {PACK} in {packages}") from error
-        if name == "transformers.js":
+        if name == "lib/transformers.js":
             content = re.sub(rb'(?<=from)"onnxruntime-(?:common|web/webgpu)"', b'"./ort.js"', content)
         write_file(directory / name, content)
 
