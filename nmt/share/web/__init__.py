@@ -124,11 +124,13 @@ def _copy_libraries(packages: Path, directory: Path) -> None:
 def _about(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
     """Return the content of about.json: what the page knows of the model beside the files in `model/`."""
     search = config.search
+    source = tokenizers[config.data.src]
     return {
         "directions": [*_directions(config, tokenizers)],
         "split": "always" if config.joins_sentences and search.split != "never" else search.split,
         "max_pieces": config.data.max_pieces,
-        "is_lossless": tokenizers[config.data.src].is_lossless,
+        "is_lossless": source.is_lossless,
+        "n_pieces": len(source),
         **search.model_dump(include={"max_length_ratio", "max_length_offset", "min_length"}),
     }
 

@@ -9,12 +9,14 @@ const element = (tag, inside) => {
 /** Return the nodes of a line, with code between backticks. */
 const inline = (text) => text.split(/`([^`]+)`/).map((part, i) => (i % 2 ? element("code", part) : part));
 
-const row = (line) => element("tr", line.replace(/^\| ?| ?\|$/g, "").split("|").map((cell) => element("td", inline(cell.trim()))));
+const row = (line, tag) =>
+  element("tr", line.replace(/^\|\s*|\s*\|$/g, "").split("|").map((cell) => element(tag, inline(cell.trim()))));
 
 /** Make the element of lines of one kind. */
 function block(kind, lines) {
   if (kind === "|") {
-    const table = element("table", lines.filter((line) => !/^[|\s:-]+$/.test(line)).map(row)), wide = element("div", table);
+    const [head, ...rows] = lines.filter((line) => !/^[|\s:-]+$/.test(line));
+    const table = element("table", [row(head, "th"), ...rows.map((line) => row(line, "td"))]), wide = element("div", table);
     wide.className = "wide";
     return wide;
   }

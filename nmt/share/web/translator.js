@@ -25,14 +25,14 @@ class Vocabulary {
     return text.length ? this.#tokenizer.decode(text, { clean_up_tokenization_spaces: false }) : "";
   }
 
-  /** Return how text is read before it is encoded; `isLossless`: whether nmt trained the vocabulary. */
-  reading(isLossless) {
+  /** Return how text is read before it is encoded. `isLossless`: whether nmt trained the vocabulary, of `n` pieces. */
+  reading(isLossless, n) {
     if (isLossless) return losslessReading(this.json);
-    const { vocab, unk_id: unknown } = this.json.model;
-    const pieces = Array.isArray(vocab) ? vocab.map(([piece]) => piece) : Object.keys(vocab);
-    const isByte = (id) => /^<0x[0-9A-F]{2}>$/.test(pieces[id]);
-    return new Reading(pieces.map((piece) => piece.replaceAll("\u2581", " ")),
-      (character) => this.encode(character).every((id) => id !== unknown && !isByte(id)));
+    const { vocab } = this.json.model, pieces = Array.isArray(vocab) ? vocab.map(([piece]) => piece) : Object.keys(vocab);
+    const added = new Set(this.added.values()); // pieces from the n-th on are not known to the model
+    const isKnown = (id) => id < n && !added.has(id) && !/^<0x[0-9A-F]{2}>$|^\0/.test(pieces[id]);
+    const known = pieces.filter((_, id) => isKnown(id)).map((piece) => piece.replaceAll("\u2581", " "));
+    return new Reading(known, (character) => this.encode(character).every(isKnown));
   }
 }
 
@@ -66,7 +66,7 @@ export class Translator {
     [this.#library, this.#about, this.#model, this.#source, this.#target] = [library, about, model, source, target];
     this.#end = [model.generation_config?.eos_token_id ?? model.config.eos_token_id].flat()[0];
     this.#longest = mostIds - 1;
-    const reading = source.reading(about.is_lossless);
+    const reading = source.reading(about.is_lossless, about.n_pieces);
     this.#readers = about.directions.map((direction) => reader(reading, writer(direction.letters)));
   }
 

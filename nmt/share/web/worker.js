@@ -8,15 +8,14 @@ let translator;
 let newest = new Int32Array(1); // the newest request, in memory that the page can write to if it may share any
 let isBusy = false, waiting = null; // the request to translate next
 
-/** Download files with progress; returns their content by address. */
-async function download(names) {
-  const sizes = names.map((name) => FILES[name][0]), of = sizes.reduce((sum, size) => sum + size, 0);
+/** Download files with progress towards `of` bytes; returns their content by address. */
+async function download(names, of) {
   let loaded = 0, told = 0;
   const got = new Map();
-  for (const [i, name] of names.entries()) {
+  for (const name of names) {
     const answer = await fetch(new URL(name, here));
     if (!answer.ok) throw new Error(`${name}: ${answer.status}`);
-    const bytes = new Uint8Array(sizes[i]);
+    const bytes = new Uint8Array(FILES[name][0]);
     let at = 0;
     for (const reader = answer.body.getReader(); ; ) {
       const { done, value } = await reader.read();
@@ -38,7 +37,9 @@ async function load({ shared }) {
   if (typeof WebAssembly === "undefined") throw new Error("WebAssembly");
   newest = new Int32Array(shared);
   const about = await (await fetch(new URL("about.json", here))).json();
-  const names = Object.keys(FILES).filter((name) => /^model\/|\.wasm$/.test(name)), got = await download(names);
+  const large = Object.keys(FILES).filter((name) => /^(?:lib|model)\//.test(name));
+  const size = large.reduce((sum, name) => sum + FILES[name][0], 0);
+  const got = await download(large.filter((name) => !name.endsWith(".js")), size); // import downloads these
   const binary = new URL("lib/ort-wasm-simd-threaded.wasm", here).href;
   const library = await import("./lib/transformers.js"), { env } = library, { wasm } = env.backends.onnx;
   Object.assign(env, { allowLocalModels: true, allowRemoteModels: false, localModelPath: here, useBrowserCache: false,
