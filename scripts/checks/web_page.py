@@ -1,12 +1,13 @@
 """Does the page of `nmt export --format web` translate in a browser, also without a network, as Node.js does?
 
-    python -m scripts.checks.web_page FOLDER LINES [--node MODULES] [--pictures DIR]
+    python -m scripts.checks.web_page FOLDER LINES [--run RUN] [--node MODULES] [--pictures DIR]
 
 FOLDER is what `nmt export --format web` has written, LINES a file of text in its source language, of which the first ten
 lines are used. It is served on the loopback interface without special headers, as by a static host; all other
 connections of the browser go to a proxy that counts and refuses them. MODULES is a directory `node_modules` with
 @huggingface/transformers, which is installed into a temporary directory by default (npm, 300 MB). The pictures show the
-page in several states, sizes and colours: look at them.
+page in several states, sizes and colours: look at them. RUN is the exported run: sentences of strange lines must get the
+ids and the maximum lengths that nmt gives them.
 
 Prints figures as Markdown; the exit status is 1 if anything is wrong. Takes a minute.
 """
@@ -17,6 +18,7 @@ import argparse
 import base64
 import json
 import os
+import random
 import shutil
 import socketserver
 import statistics
@@ -29,11 +31,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nmt.runs.model import open_saved
 from nmt.share.web import _TRANSFORMERS as VERSION
+from nmt.text.ids import EOS
+from nmt.translate.configured import conventions_of
+from nmt.translate.segment import Segmenter
+from nmt.translate.types import Line
 
 if TYPE_CHECKING:
     from browser import Tab
@@ -50,14 +57,14 @@ WITHOUT_BACKGROUND = [
     "--no-first-run", "--disable-features=OptimizationHints,MediaRouter,Translate",
 ]  # fmt: skip
 
-DRIVER = """
+DRIVER = r"""
 import { readFileSync } from "node:fs";
 import * as library from "@huggingface/transformers";
 import { Translator } from "./translator.js";
 
-const [folder] = process.argv.slice(2), lines = JSON.parse(readFileSync(0, "utf8"));
+const [folder] = process.argv.slice(2), { lines, strange } = JSON.parse(readFileSync(0, "utf8"));
 Object.assign(library.env, { allowRemoteModels: false, localModelPath: `${folder}/` });
-const json = async (name) => {
+const json = (name) => {
   try {
     return JSON.parse(readFileSync(`${folder}/model/${name}`, "utf8"));
   } catch {
@@ -65,14 +72,27 @@ const json = async (name) => {
   }
 };
 const about = JSON.parse(readFileSync(`${folder}/about.json`, "utf8"));
-const translator = await Translator.load(library, about, json, "model");
-const translations = [];
-for (const line of lines) {
-  let last = "";
-  for await (const text of translator.translate(line, 0)) last = text;
-  translations.push(last);
-}
-process.stdout.write(JSON.stringify(translations));
+const translated = async (library, lines) => {
+  const translator = await Translator.load(library, about, json, "model"), translations = [];
+  for (const line of lines) {
+    let last = "";
+    for await (const text of translator.translate(line, 0)) last = text;
+    translations.push(last);
+  }
+  return translations;
+};
+// instead of a model, one that notes what it is asked for, and returns nothing
+const asked = [], empty = [{ tolist: () => [] }];
+const noting = {
+  config: json("config.json"), generation_config: json("generation_config.json"),
+  generate: async ({ input_ids: ids, max_new_tokens: most }) => {
+    asked.push([ids.tolist()[0].map(Number), most]);
+    return empty;
+  },
+};
+const MarianMTModel = { from_pretrained: async () => noting };
+await translated({ ...library, MarianMTModel }, strange);
+process.stdout.write(JSON.stringify({ translations: await translated(library, lines), asked }));
 """
 
 
@@ -123,8 +143,9 @@ def refusing() -> Iterator[tuple[int, list[str]]]:
         server.shutdown()
 
 
-def by_node(folder: Path, modules: Path, lines: Sequence[str]) -> list[str]:
-    """Return the translations by Node.js."""
+def by_node(folder: Path, modules: Path, lines: Sequence[str], strange: Sequence[str]) -> tuple[list[str], list[Any]]:
+    """Return the translations of lines by Node.js, and the ids and maximum lengths for which other lines are searched."""
+    question = {"lines": lines, "strange": strange}
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
         for path in folder.glob("*.js"):
@@ -133,9 +154,22 @@ def by_node(folder: Path, modules: Path, lines: Sequence[str]) -> list[str]:
         (work / "package.json").write_text('{"type": "module"}')
         (work / "driver.js").write_text(DRIVER)
         command = ["node", "driver.js", str(folder.resolve())]
-        done = subprocess.run(command, cwd=work, input=json.dumps(lines).encode(), stdout=subprocess.PIPE, check=True)
-    translations: list[str] = json.loads(done.stdout)
-    return translations
+        done = subprocess.run(command, cwd=work, input=json.dumps(question).encode(), stdout=subprocess.PIPE, check=True)
+    answer = json.loads(done.stdout)
+    return answer["translations"], answer["asked"]
+
+
+def by_nmt(run: Path, lines: Sequence[str]) -> list[list[object]]:
+    """Return the ids and maximum lengths for which nmt searches, without those of equal sentences."""
+    saved = open_saved(run)
+    config = saved.config
+    segmenter = Segmenter(saved.tokenizers, conventions_of(config.data, config.training), None)
+    sentences = segmenter.split_lines([*map(Line, lines)], config.search)
+    asked = {}
+    for sentence in chain.from_iterable(sentences):
+        if sentence.src_ids:
+            asked.setdefault(sentence.text, [[*sentence.src_ids, EOS], sentence.max_length])
+    return [*asked.values()]
 
 
 def installed(folder: Path) -> Path:
@@ -263,6 +297,18 @@ def check(folder: Path, lines: Sequence[str], expected: Sequence[str], output: P
         yield "requests to other hosts, complaints of the browser", f"{len(asked)}, {len(complaints)} {complaints[:2]}"
 
 
+def strange_lines(n: int = 300) -> list[str]:
+    """Return made-up lines with characters that tokenizers treat differently."""
+    rng = random.Random(1)
+    parts = (
+        [*"abcXYZ.!?;:,|\"'„“”«»()[]{}<>&%0189 \t\u00a0\u202f\u200b\u200d\u200e\u00ad\ufeff\x00\x1c\x85\u2028\u2581äéßñ"]
+        + ["e\u0301", "u\u0308", "\u0301", "你好。", "안녕", "नमस्ते।", "ሰላም።", "สวัสดี", "😀", "👩\u200d🔬", "🇩🇪"]
+        + ["</s>", "<s>", "<unk>", "<0x41>", "<reserved_3>", ">>en<<", "z. B. ", "Dr. ", "a. ", "{{ x }}", ". ", "! ", "  "]
+        + ["Der Hund", " schläft", " heute", " nicht", "Die Katze", " Straße", " 3. Mai"] * 4
+    )
+    return ["".join(rng.choices(parts, k=rng.choice((5, 30, 200, 1500)))) for _ in range(n)]
+
+
 def n_bytes(sent: dict[str, list[int]]) -> int:
     return sum(map(sum, sent.values()))
 
@@ -280,6 +326,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("lines", type=Path)
+    parser.add_argument("--run", type=Path)
     parser.add_argument("--node", type=Path)
     parser.add_argument("--pictures", type=Path, default=Path("pictures"))
     options = parser.parse_args()
@@ -288,7 +335,14 @@ def main() -> None:
     options.pictures.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         modules = options.node or installed(Path(scratch))
-        expected = by_node(options.folder, modules, lines)
+        strange = [*lines, *strange_lines()]
+        expected, asked = by_node(options.folder, modules, lines, strange)
+    if options.run is not None:
+        wanted = by_nmt(options.run, strange)
+        different = [pair for pair in zip(asked, wanted, strict=True) if pair[0] != pair[1]]
+        if different:
+            sys.exit(f"wrong: {len(different)} of {len(wanted)} sentences have other ids, such as {different[0]}")
+        print(f"{len(wanted):,} sentences of {len(strange):,} lines have the ids and maximum lengths of nmt\n")
     print("| | |\n|---|---|")
     try:
         for name, value in check(options.folder, lines, expected, options.pictures):

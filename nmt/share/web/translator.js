@@ -28,7 +28,8 @@ class Vocabulary {
   /** Return how text is read before it is encoded. `isLossless`: whether nmt trained the vocabulary, of `n` pieces. */
   reading(isLossless, n) {
     if (isLossless) return losslessReading(this.json);
-    const { vocab } = this.json.model, pieces = Array.isArray(vocab) ? vocab.map(([piece]) => piece) : Object.keys(vocab);
+    const { vocab } = this.json.model, pieces = Array.isArray(vocab) ? vocab.map(([piece]) => piece) : [];
+    if (!pieces.length) for (const [piece, id] of Object.entries(vocab)) pieces[id] = piece;
     const added = new Set(this.added.values()); // pieces from the n-th on are not known to the model
     const isKnown = (id) => id < n && !added.has(id) && !/^<0x[0-9A-F]{2}>$|^\0/.test(pieces[id]);
     const known = pieces.filter((_, id) => isKnown(id)).map((piece) => piece.replaceAll("\u2581", " "));
