@@ -83,8 +83,8 @@ class Tab:
 
 
 @contextmanager
-def chromium(profile: Path) -> Iterator[Tab]:
-    """Start Chromium with an empty profile, and end it."""
+def chromium(profile: Path, *options: str) -> Iterator[Tab]:
+    """Start Chromium with a profile and further options, and end it."""
     assert CHROMIUM is not None
     own_read, to_browser = os.pipe()
     from_browser, own_write = os.pipe()
@@ -92,7 +92,7 @@ def chromium(profile: Path) -> Iterator[Tab]:
     command = [
         "bash", "-c", f'exec "$@" 3<&{own_read} 4>&{own_write}', "bash",  # where Chromium looks for the pipe
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-        "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank",
+        "--remote-debugging-pipe", f"--user-data-dir={profile}", *options, "about:blank",
     ]  # fmt: skip
     process = subprocess.Popen(
         command, pass_fds=(own_read, own_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
