@@ -111,6 +111,10 @@ def export(
         int | None,
         option("--check-lines", "Number of lines to compare.  [default: 100; onnx and web: 200]", "N", min=1),
     ] = None,
+    npm_packages: Annotated[
+        Path | None,
+        option("--npm-packages", "For web: directory of the packages.  [default: fetched by npm]", "DIR"),
+    ] = None,
     evaluate: EvaluateOption = False,
     data: RunDataOption = None,
     model_license: LicenseOption = None,
@@ -168,6 +172,10 @@ def export(
         from nmt.share.export import export_argos
 
         exported = export_argos(request, output, quantization)
+    elif kind == "web":
+        from nmt.share.export import export_web
+
+        exported = export_web(request, output, quantization, npm_packages)
     else:
         exported = export(request, output, kind, quantization)
     if exported.comparison is not None:

@@ -60,6 +60,7 @@ from nmt.share.formats import (
 )
 from nmt.share.onnx import PACKAGES, OnnxSearcher, check_tokenizers, has_target_tokenizer, package, save_onnx
 from nmt.share.transformers import made_up_log_prob, save_transformers
+from nmt.share.web import copy_libraries, write_page
 from nmt.text.growth import borrowed_tags
 from nmt.text.lines import read_lines
 from nmt.text.tokenizer import Tokenizer
@@ -486,6 +487,29 @@ def _is_of(path: Path, saved: Saved) -> bool:
         return False
     expected = weights_fingerprint(saved.weights.tensors), without_places(saved.config)
     return (folder.info.tensors, folder.config) == expected and folder.info.identical is not None
+
+
+def export_web(
+    request: ExportOptions, output: Path, quantization: Quantization | None = None, npm_packages: Path | None = None
+) -> Exported:
+    """Write a page that translates in the browser with the chosen weights, after comparing them as `export` does.
+
+    npm_packages: see `nmt.share.web.write_page`. Raises what that and `export` raise.
+    """
+    check_installed("web")
+    quantization = _number_format("web", quantization)
+    saved = open_saved(request.model)
+    saved.check_exports()
+    output = output.absolute()
+    with alone_in(output.parent, "exports"), new_directory(output) as directory:
+        copy_libraries(directory.path, npm_packages)  # first, since it may fail
+        exported = export_into(request, directory.path / "model", "onnx", quantization)
+        card = exported.path.joinpath("README.md").read_text(encoding="utf-8")
+        public = saved.info.public
+        licence = request.license or (None if public is None else public.license)
+        write_page(directory.path, saved.config, saved.tokenizers, card, licence)
+    lost = [name for name in exported.not_carried if name != "split"]  # the page splits lines
+    return replace(exported, path=output, not_carried=lost, tag=None, letters=False)
 
 
 SUFFIX = ".argosmodel"

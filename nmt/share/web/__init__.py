@@ -14,7 +14,6 @@ import subprocess
 import tarfile
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -54,23 +53,11 @@ def write_page(
     tokenizers: Tokenizers,
     card: str,
     licence: str | None,
-    npm_packages: Path | None = None,
 ) -> None:
-    """Write the page to a directory that has a model of `--format onnx` in `model/`.
+    """Write the page to a directory with a model of `--format onnx` in `model/` and the libraries. Raises OSError.
 
-    Args:
-        card: the model card in Markdown.
-        licence: the licence of the model, if it is known.
-        npm_packages: a directory with the files that `PACK` writes; None: the command is run.
-
-    Raises ConfigError if npm is not installed, DataError if a package is missing, damaged or of another version, or
-    OSError.
+    card: the model card in Markdown. licence: the licence of the model, if it is known.
     """
-    with ExitStack() as stack:
-        if npm_packages is None:
-            npm_packages = Path(stack.enter_context(TemporaryDirectory()))
-            _fetch(npm_packages)
-        _copy_libraries(npm_packages, directory)
     own = [*files("nmt.share.web").iterdir()]
     own += (files("nmt.serve.page").joinpath(name) for name in ("page.css", "icon.svg"))
     for resource in own:
@@ -103,8 +90,18 @@ def _fetch(directory: Path) -> None:
         raise DataError(f"npm cannot fetch the packages of --format web: {error_text(done.stderr)}{advice}")
 
 
-def _copy_libraries(packages: Path, directory: Path) -> None:
-    """Copy the files of the packages; transformers.js imports the ONNX Runtime beside it."""
+def copy_libraries(directory: Path, packages: Path | None = None) -> None:
+    """Copy transformers.js and ONNX Runtime into a directory, where the former imports the latter.
+
+    packages: a directory with the files that `PACK` writes; None: the command is run. Raises ConfigError if npm is not
+    installed, DataError if a package is missing, damaged or of another version, or OSError.
+    """
+    if packages is None:
+        with TemporaryDirectory() as scratch:
+            packages = Path(scratch)
+            _fetch(packages)
+            copy_libraries(directory, packages)
+        return
     (directory / "lib").mkdir()
     for archive, member, name, digest in LIBRARIES:
         path = packages / archive
