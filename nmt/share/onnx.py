@@ -61,7 +61,6 @@ MAX_BYTES = 2**31
 _PAIRS = 16  # scored at once
 _MARIAN = {"model_type": "marian", "architectures": ["MarianMTModel"]}
 
-
 PACKAGES = ("onnx", "onnxruntime", "tokenizers")
 """The packages of the extra `onnx`."""
 
@@ -90,6 +89,8 @@ def save_onnx(
 ) -> None:
     """Write a model, its settings and its tokenizers. n_positions: the longest sequence, including `</s>`.
 
+    The configuration must have passed `check_format` and have no settings of `lost_settings`.
+
     Raises ConfigError if the model is too large, and OSError. Requires the package onnx.
     """
     src, tgt = tokenizers.sides(config.data.direction)
@@ -105,8 +106,7 @@ def save_onnx(
     max_source = min(MAX_PIECES_FACTOR * config.data.max_pieces + 1, n_positions)
     start = special_ids(None, model.decoder.embedding.start)
     settings = model_settings(config.model, [len(rows), len(tgt)], n_positions)
-    search = config.search.model_copy(update={"beam": 1})  # transformers.js has no other
-    generation = generation_settings(config.model_copy(update={"search": search}), n_positions)
+    generation = generation_settings(config, n_positions)
     files = {
         "config.json": settings | start | _MARIAN | {"transformers.js_config": {"dtype": "q8" if int8 else "fp32"}},
         "generation_config.json": generation | start | {"suppress_tokens": tgt.never_written(config.joins_sentences)},

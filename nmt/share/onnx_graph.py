@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from nmt.model.transformer import Decoder, Encoder, Transformer
 
-# Graphs are written in ONNX's own syntax, https://onnx.ai/onnx/repo-docs/Syntax.html, with the names of weights in their
-# stack. In the text of a layer, # stands for its number, @ for that of the next one, and a prefix in brackets for the
-# weights whose names begin with it. Functions have all arguments that one of their variants needs.
+# Graphs are written in ONNX's own syntax, https://onnx.ai/onnx/repo-docs/Syntax.html, with the names that weights have
+# in a stack. In the text of a layer, # stands for its number, @ for that of the next one, and a prefix in brackets for
+# the weights whose names begin with it. Functions have all arguments that one of their variants needs.
 
 if TYPE_CHECKING:
     import onnx
