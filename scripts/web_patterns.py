@@ -16,25 +16,27 @@ The sources are for the flag `v`. Group 1 is named `g1`, since further groups ch
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import regex
 
 from nmt.text import message_formats, reading, split, words
 
 PATH = Path(__file__).parent.parent / "nmt/share/web/patterns.js"
-UNICODE = "17"
-"""The version of Unicode whose properties the file has."""
-
 _SPACES = {re: r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"}
 _SPACES[regex] = _SPACES[re].replace(r"\x1c-", "")
 _NATIVE = {"L", "Lo", "M", "Emoji", "Emoji_Presentation", "Extended_Pictographic", "ExtPict", "EMod", "DI", "RI"}
 _NATIVE.add("Logical_Order_Exception")
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 _IN_CLASS = _SYNTAX | frozenset("-&!#%,:;<=>@`~")
+_DIGITS = {"u": 4, "U": 8, "x": 2}
+_NAMED = {"t": "\t", "n": "\n", "r": "\r"}
+_PLAIN = regex.compile(r"(?![\p{bc=R}\p{bc=AL}])[\p{L}\p{N}\p{P}\p{S}]")
 _QUANTIFIER = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}|\{,\d+\}")
 
 # where no boundary separates two characters, by the rules GB3 to GB13
@@ -84,7 +86,10 @@ def content() -> str:
         "VOWELS": split._VOWELS, "QUOTES": split._QUOTES, "OPENED_BY": dict(split._OPENED_BY),
         "STOPS": [*split._STOPS],
     }  # fmt: skip
-    lines = ["// Written by scripts/web_patterns.py from the patterns of nmt.text; do not edit."]
+    lines = [
+        "// Written by scripts/web_patterns.py from the patterns of nmt.text; do not edit.",
+        f"// Characters of this version of Unicode: {installed_unicode()}",
+    ]
     for name, constant in constants.items():
         lines.append(f"export const {name} = {_literal(constant)};")
     sources = patterns()
@@ -97,8 +102,18 @@ def content() -> str:
     return "\n".join([*lines, "};", ""])
 
 
-def _literal(value: str | list[str] | dict[str, str]) -> str:
-    """Return a constant as JavaScript."""
+def installed_unicode() -> int:
+    """Return the number of characters that `regex` knows, by which one can tell its version of Unicode."""
+    return len(regex.findall(r"\P{Cn}", _every_character()))
+
+
+def unicode_of(content: str) -> int:
+    """Return the number of characters that `regex` knew when a file was written."""
+    return int(re.findall(r"version of Unicode: (\d+)", content)[0])
+
+
+def _literal(value: Any) -> str:
+    """Return a text, a list or a dictionary as JavaScript."""
     if isinstance(value, str):
         return "".join(['"', *(_shown(character, frozenset('"\\')) for character in value), '"'])
     if isinstance(value, list):
@@ -109,7 +124,7 @@ def _literal(value: str | list[str] | dict[str, str]) -> str:
 class _Translation:
     """The translation of one pattern, from left to right."""
 
-    def __init__(self, pattern: str, module: object) -> None:
+    def __init__(self, pattern: str, module: ModuleType) -> None:
         self._pattern, self._at, self._module = pattern, 0, module
         self._n_groups = self._n_atomic = 0
         self._is_behind = False  # within a lookbehind
@@ -188,7 +203,6 @@ class _Translation:
     def _escape(self, in_class: bool) -> str:
         """Translate what follows a backslash."""
         spaces = _SPACES[self._module]
-        digits = {"u": 4, "U": 8, "x": 2}
         match character := self._next():
             case "s" | "S":
                 return f"[{'^' * (character == 'S')}{spaces}]"
@@ -206,9 +220,8 @@ class _Translation:
                 name, self._at = self._pattern[self._at : end], end + 1
                 return _property(name)
             case "u" | "U" | "x":
-                self._at += digits[character]
-                code = int(self._pattern[self._at - digits[character] : self._at], 16)
-                return _shown(chr(code), _IN_CLASS if in_class else _SYNTAX)
+                self._at -= 2
+                return _shown(chr(self._character()), _IN_CLASS if in_class else _SYNTAX)
             case "t" | "n" | "r":
                 return f"\\{character}"
         assert not character.isalnum(), character
@@ -218,15 +231,38 @@ class _Translation:
         return self._atomic(r"\p{Any}(?:${JOINED}\p{Any})*")
 
     def _class(self) -> str:
-        parts = ["[^" if self._skip("^") else "["]
-        while not self._skip("]") or len(parts) == 1:
-            if (character := self._next()) == "\\":
-                parts.append(self._escape(in_class=True))
-            elif character == "-" and len(parts) > 1 and self._pattern[self._at] != "]":
-                parts.append("-")  # a range
-            else:
-                parts.append(_shown(character, _IN_CLASS))
-        return "".join([*parts, "]"])
+        """Translate a class. Its characters are sorted, since nmt takes some of them from sets."""
+        begin = "[^" if self._skip("^") else "["
+        others = []
+        codes = list[int]()
+        while not self._skip("]"):
+            if self._pattern[self._at] == "\\" and self._pattern[self._at + 1] in "sSwWdp":
+                self._at += 1
+                others.append(self._escape(in_class=True))
+                continue
+            first = last = self._character()
+            if self._pattern[self._at] == "-" and self._pattern[self._at + 1] != "]":
+                self._at += 1
+                last = self._character()
+            codes += range(first, last + 1)
+        ranges = [_range(*run) for run in _runs(sorted({*codes}))]
+        return "".join([begin, *ranges, *others, "]"])
+
+    def _character(self) -> int:
+        """Return the code of the next character of a class, which may be escaped."""
+        if not self._skip("\\"):
+            return ord(self._next())
+        character = self._next()
+        if (digits := _DIGITS.get(character)) is None:
+            return ord(_NAMED.get(character, character))
+        self._at += digits
+        return int(self._pattern[self._at - digits : self._at], 16)
+
+
+def _range(first: int, last: int) -> str:
+    """Return consecutive characters as the content of a class."""
+    shown = [_shown(chr(code), _IN_CLASS) for code in range(first, last + 1)[: 2 if last == first + 1 else 1]]
+    return "".join(shown) if last <= first + 1 else f"{shown[0]}-{_shown(chr(last), _IN_CLASS)}"
 
 
 def _shown(character: str, escaped: frozenset[str]) -> str:
@@ -235,8 +271,8 @@ def _shown(character: str, escaped: frozenset[str]) -> str:
         return f"\\{character}"
     if character.isascii() and character.isprintable():
         return character
-    is_plain = unicodedata.category(character)[0] in "LNPS" and unicodedata.bidirectional(character) not in ("R", "AL")
-    return character if is_plain and character.isprintable() else f"\\u{{{ord(character):x}}}"
+    is_plain = _PLAIN.fullmatch(character)
+    return character if is_plain else f"\\u{{{ord(character):x}}}"
 
 
 def _property(name: str) -> str:
@@ -254,20 +290,15 @@ def _class_of(name: str) -> str:
     if name.startswith("bc="):
         expression = rf"(?=\p{{Lo}}){expression}"
     codes = [ord(character) for character in regex.findall(expression, _every_character())]
-    ranges = []
-    for first, last in _runs(codes):
-        ranges.append(f"\\u{{{first:x}}}-\\u{{{last:x}}}" if last > first else f"\\u{{{first:x}}}")
+    ranges = [_range(*run) for run in _runs(codes)]
     return f"[{''.join(ranges)}]"
 
 
-def _runs(codes: list[int]) -> Iterator[tuple[int, int]]:
-    first = last = codes[0]
-    for code in codes[1:]:
-        if code > last + 1:
-            yield first, last
-            first = code
-        last = code
-    yield first, last
+def _runs(codes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of consecutive numbers."""
+    starts = [i for i, code in enumerate(codes) if not i or code > codes[i - 1] + 1]
+    for start, stop in pairwise([*starts, len(codes)]):
+        yield codes[start], codes[stop - 1]
 
 
 @cache

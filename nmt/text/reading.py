@@ -96,7 +96,8 @@ class Reading:
         """pieces: the pieces as text. is_known: whether the vocabulary has pieces for a character."""
         self._is_known = cache(is_known)
         pieces = [*pieces]
-        characters = {piece for piece in pieces if len(piece) == 1 and not piece.isascii()}
+        # in the order of the pieces, which decides between equally good readings
+        characters = dict.fromkeys(piece for piece in pieces if len(piece) == 1 and not piece.isascii())
         spelled = {normalize("NFD", character): character for character in characters}
         inner = {mark for form in spelled for mark in form[1:]}
         used = "\n".join(piece for piece in pieces if piece in characters or not inner.isdisjoint(piece))

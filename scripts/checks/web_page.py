@@ -2,11 +2,11 @@
 
     python -m scripts.checks.web_page FOLDER LINES [--run RUN] [--node MODULES] [--pictures DIR]
 
-FOLDER is what `nmt export --format web` has written, LINES a file of text in its source language, of which the first ten
-lines are used. It is served on the loopback interface without special headers, as by a static host; all other
+FOLDER is what `nmt export --format web` has written, LINES a file of text in its source language, of which the first
+ten lines are translated. It is served on the loopback interface without special headers, as by a static host; all other
 connections of the browser go to a proxy that counts and refuses them. MODULES is a directory `node_modules` with
-@huggingface/transformers, which is installed into a temporary directory by default (npm, 300 MB). The pictures show the
-page in several states, sizes and colours: look at them. RUN is the exported run: sentences of strange lines must get the
+@huggingface/transformers, by default installed into a temporary directory (npm, 300 MB). The pictures show the page in
+several states, sizes and colours: look at them. RUN is the exported run: the sentences of strange lines must get the
 ids and the maximum lengths that nmt gives them.
 
 Prints figures as Markdown; the exit status is 1 if anything is wrong. Takes a minute.
@@ -31,23 +31,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from itertools import chain, islice
+from importlib import import_module
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nmt.runs.model import open_saved
+from nmt.runs.model import Saved, open_saved
 from nmt.share.web import _TRANSFORMERS as VERSION
-from nmt.text.ids import EOS
+from nmt.text.ids import EOS, UNK
 from nmt.translate.configured import conventions_of
 from nmt.translate.segment import Segmenter
 from nmt.translate.types import Line
 
-if TYPE_CHECKING:
-    from browser import Tab
-
+Tab = Any
+"""`tests.helpers.browser.Tab`."""
 ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
 N_LINES = 10
+N_STRANGE = 300
 MOST_SECONDS = 120.0
 LONG_WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2
 ARABIC = "القطة على السجادة.\nHallo, Welt! Der Hund schläft."
@@ -144,7 +145,7 @@ def refusing() -> Iterator[tuple[int, list[str]]]:
 
 
 def by_node(folder: Path, modules: Path, lines: Sequence[str], strange: Sequence[str]) -> tuple[list[str], list[Any]]:
-    """Return the translations of lines by Node.js, and the ids and maximum lengths for which other lines are searched."""
+    """Return the translations of lines by Node.js, and the ids and maximum lengths of the sentences of other lines."""
     question = {"lines": lines, "strange": strange}
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
@@ -154,18 +155,23 @@ def by_node(folder: Path, modules: Path, lines: Sequence[str], strange: Sequence
         (work / "package.json").write_text('{"type": "module"}')
         (work / "driver.js").write_text(DRIVER)
         command = ["node", "driver.js", str(folder.resolve())]
-        done = subprocess.run(command, cwd=work, input=json.dumps(question).encode(), stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(
+            command, cwd=work, input=json.dumps(question).encode(), stdout=subprocess.PIPE, check=True
+        )
     answer = json.loads(done.stdout)
     return answer["translations"], answer["asked"]
 
 
-def by_nmt(run: Path, lines: Sequence[str]) -> list[list[object]]:
+def by_nmt(saved: Saved, lines: Sequence[str]) -> list[list[object]]:
     """Return the ids and maximum lengths for which nmt searches, without those of equal sentences."""
-    saved = open_saved(run)
     config = saved.config
+    choices = saved.tokenizers[config.data.src].target_languages
+    search = config.search
+    if search.to is None:
+        search = search.model_copy(update={"to": next(iter(choices), None)})
     segmenter = Segmenter(saved.tokenizers, conventions_of(config.data, config.training), None)
-    sentences = segmenter.split_lines([*map(Line, lines)], config.search)
-    asked = {}
+    sentences = segmenter.split_lines([*map(Line, lines)], search)
+    asked = dict[str, list[object]]()
     for sentence in chain.from_iterable(sentences):
         if sentence.src_ids:
             asked.setdefault(sentence.text, [[*sentence.src_ids, EOS], sentence.max_length])
@@ -175,7 +181,15 @@ def by_nmt(run: Path, lines: Sequence[str]) -> list[list[object]]:
 def installed(folder: Path) -> Path:
     """Install transformers.js for Node.js."""
     environment = {**os.environ, "ONNXRUNTIME_NODE_INSTALL_CUDA": "skip"}
-    command = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", f"@huggingface/transformers@{VERSION}"]
+    command = [
+        "npm",
+        "install",
+        "--prefix",
+        str(folder),
+        "--no-audit",
+        "--no-fund",
+        f"@huggingface/transformers@{VERSION}",
+    ]
     subprocess.run(command, check=True, env=environment, stdout=sys.stderr)
     return folder / "node_modules"
 
@@ -239,9 +253,8 @@ def pictures(tab: Tab, folder: Path, name: str) -> None:
 def check(folder: Path, lines: Sequence[str], expected: Sequence[str], output: Path) -> Iterator[tuple[str, str]]:
     """Yield facts about the page in a browser; raises AssertionError if it does something wrong."""
     sys.path.append(str(ROOT / "tests" / "helpers"))
-    from browser import CHROMIUM, chromium
-
-    assert CHROMIUM is not None, "no Chromium on PATH"
+    browser = import_module("browser")
+    assert browser.CHROMIUM is not None, "no Chromium on PATH"
     large = [path for part in ("lib", "model") for path in (folder / part).rglob("*") if path.is_file()]
     total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     yield "folder", megabytes(total)
@@ -250,7 +263,7 @@ def check(folder: Path, lines: Sequence[str], expected: Sequence[str], output: P
         proxy, asked = stack.enter_context(refusing())
         profile = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
         options = [f"--proxy-server=http://{LOOPBACK}:{proxy}", *WITHOUT_BACKGROUND]
-        tab = stack.enter_context(chromium(Path(profile), *options))
+        tab = stack.enter_context(browser.chromium(Path(profile), *options))
         tab.size(1100, 800)
         with serving(folder) as (port, sent):
             url = f"http://{LOOPBACK}:{port}/model-page/"
@@ -297,15 +310,28 @@ def check(folder: Path, lines: Sequence[str], expected: Sequence[str], output: P
         yield "requests to other hosts, complaints of the browser", f"{len(asked)}, {len(complaints)} {complaints[:2]}"
 
 
-def strange_lines(n: int = 300) -> list[str]:
+def strange_lines(n: int = N_STRANGE) -> list[str]:
     """Return made-up lines with characters that tokenizers treat differently."""
     rng = random.Random(1)
-    parts = (
-        [*"abcXYZ.!?;:,|\"'„“”«»()[]{}<>&%0189 \t\u00a0\u202f\u200b\u200d\u200e\u00ad\ufeff\x00\x1c\x85\u2028\u2581äéßñ"]
-        + ["e\u0301", "u\u0308", "\u0301", "你好。", "안녕", "नमस्ते।", "ሰላም።", "สวัสดี", "😀", "👩\u200d🔬", "🇩🇪"]
-        + ["</s>", "<s>", "<unk>", "<0x41>", "<reserved_3>", ">>en<<", "z. B. ", "Dr. ", "a. ", "{{ x }}", ". ", "! ", "  "]
-        + ["Der Hund", " schläft", " heute", " nicht", "Die Katze", " Straße", " 3. Mai"] * 4
-    )
+    signs = "abcXYZ.!?;:,|\"'„“”«»()[]{}<>&%0189 \t\u2581äéßñ"
+    unseen = "\u00a0\u202f\u200b\u200d\u200e\u00ad\ufeff\x00\x1c\x85\u2028"
+    pieces = [
+        "</s>",
+        "<s>",
+        "<unk>",
+        "<0x41>",
+        "<reserved_3>",
+        ">>en<<",
+        "z. B. ",
+        "Dr. ",
+        "a. ",
+        "{{ x }}",
+        ". ",
+        "! ",
+    ]
+    others = ["e\u0301", "u\u0308", "\u0301", "你好。", "안녕", "नमस्ते।", "ሰላም።", "สวัสดี", "😀", "👩\u200d🔬", "🇩🇪"]
+    words = ["Der Hund", " schläft", " heute", " nicht", "Die Katze", " Straße", " 3. Mai"]
+    parts = [*signs, *unseen, *pieces, *others, *words * 4]
     return ["".join(rng.choices(parts, k=rng.choice((5, 30, 200, 1500)))) for _ in range(n)]
 
 
@@ -331,15 +357,20 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, default=Path("pictures"))
     options = parser.parse_args()
     with options.lines.open(encoding="utf-8") as file:
-        lines = [line.rstrip("\n") for line in islice(file, N_LINES)]
+        every_line = [line.rstrip("\n") for line in islice(file, N_STRANGE)]
+    lines = every_line[:N_LINES]
+    saved = open_saved(options.run) if options.run is not None else None
+    # transformers.js only approximates how SentencePiece normalises strange characters for public models
+    strange = every_line if saved is not None and saved.tokenizers.imported else [*every_line, *strange_lines()]
     options.pictures.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         modules = options.node or installed(Path(scratch))
-        strange = [*lines, *strange_lines()]
         expected, asked = by_node(options.folder, modules, lines, strange)
-    if options.run is not None:
-        wanted = by_nmt(options.run, strange)
-        different = [pair for pair in zip(asked, wanted, strict=True) if pair[0] != pair[1]]
+    if saved is not None:
+        wanted = by_nmt(saved, strange)
+        n = len(saved.tokenizers[saved.config.data.src])  # the model embeds further pieces as unknown ones
+        asked = [[[i if i < n else UNK for i in ids], most] for ids, most in asked]
+        different = [pair for pair in zip_longest(asked, wanted) if pair[0] != pair[1]]
         if different:
             sys.exit(f"wrong: {len(different)} of {len(wanted)} sentences have other ids, such as {different[0]}")
         print(f"{len(wanted):,} sentences of {len(strange):,} lines have the ids and maximum lengths of nmt\n")

@@ -70,9 +70,14 @@ def write_page(
         page = page.replace(f"<!-- {place} -->", escape(text))
     write_file(index, page.encode())
     write_file(directory / "about.json", json.dumps(_about(config, tokenizers), ensure_ascii=False).encode())
+    list_files(directory)
+
+
+def list_files(directory: Path) -> None:
+    """Write files.js, which lists the files of a page with their sizes and SHA-256."""
     kept = {}
     for path in sorted(directory.rglob("*")):
-        if path.is_file() and path.name not in ("README.md", "translator.json", "sw.js"):
+        if path.is_file() and path.name not in ("README.md", "translator.json", "sw.js", "files.js"):
             content = path.read_bytes()
             kept[path.relative_to(directory).as_posix()] = len(content), sha256(content).hexdigest()
     write_file(directory / "files.js", f"globalThis.FILES = {json.dumps(kept, indent=0)};\n".encode())

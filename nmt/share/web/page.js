@@ -50,7 +50,8 @@ function showLanguages() {
   get("swap").disabled = directionOf(to.value, from.value) < 0;
   text.parentElement.lang = tag(from.value);
   result.lang = tag(to.value);
-  document.title = document.querySelector("h1").textContent = `${nameOf(from.value)} → ${nameOf(to.value)}`;
+  document.title = `${nameOf(from.value)} → ${nameOf(to.value)}`;
+  if (about.directions.length === 1) document.querySelector("h1").textContent = document.title;
 }
 
 function swapLanguages() {

@@ -92,6 +92,14 @@ def test_letter_is_composed_as_far_as_the_vocabulary_has_pieces() -> None:
     assert read("\u0169") == "\u0169"
 
 
+@pytest.mark.parametrize("pair", ["áạ", "íị", "óọ", "úụ", "ýỵ", "éẹ", "ńṇ", "śṣ"])
+def test_order_of_pieces_decides_between_equally_good_readings(pair: str) -> None:
+    base, above, below = *normalize("NFD", pair[0]), normalize("NFD", pair[1])[1]
+    for first, other_mark in zip(pair, (below, above), strict=True):
+        pieces = [first, *pair, above, below, base]
+        assert Reading(pieces, set(pieces).__contains__)(f"{base}{below}{above}") == f"{first}{other_mark}"
+
+
 @pytest.mark.parametrize("letter", [*"ñřűệẋ뷁각", "a\u0323\u0301", "\u212b", "\ufb2a", "\u0958"])
 @pytest.mark.parametrize("known", ["", "aeinor", "éèê", "aeo\u0301\u0308", "간갂", "\u1100\u1161\u11a8"])
 def test_letter_is_read_alike_in_all_forms_even_if_no_form_is_known(letter: str, known: str) -> None:
