@@ -20,6 +20,7 @@ from nmt.files import hub_client as hub_module
 from nmt.layout import ExportDir, RunDir
 from nmt.runs.folder import load_folder, seal
 from nmt.runs.info import add_scores
+from nmt.runs.kinds import Kind
 from nmt.share import push as module
 from nmt.share.engine import load_ctranslate2
 from nmt.share.export import ExportOptions, export
@@ -122,11 +123,14 @@ def test_only_what_nmt_export_wrote_is_pushed_with_a_card_edited_by_hand(
     assert (refused.status, f"README.md: not UTF-8 at byte {len(edited) + 1}" in refused.err) == (2, True)
 
 
-def test_transformers_export_is_pushed_without_loading(hub: Hub, nmt: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "large"), [("transformers", "model.safetensors"), ("onnx", ".onnx")])
+def test_export_for_other_libraries_is_pushed_without_loading(
+    kind: Kind, large: str, hub: Hub, nmt: Command, tmp_path: Path
+) -> None:
     run = write_run(tmp_path / "run")
-    pushed = nmt("push", "--format", "transformers", "--license", "mit", "--public", run, NAME)
+    pushed = nmt("push", "--format", kind, "--license", "mit", "--public", run, NAME)
     assert (pushed.status, hub.private[NAME]) == (0, False), pushed.err
-    folder = export(ExportOptions(run, license="mit"), tmp_path / "DIR", "transformers").path
+    folder = export(ExportOptions(run, license="mit"), tmp_path / "DIR", kind).path
     wanted = contents(folder)
     card = wanted["README.md"].decode().replace('"DIR"', f'"{NAME}"').replace("With this directory as `DIR`:\n\n", "")
     assert {name: files(hub)[name] for name in files(hub).keys() - {".gitattributes"}} == wanted | {
@@ -139,10 +143,16 @@ def test_transformers_export_is_pushed_without_loading(hub: Hub, nmt: Command, t
     for options in ([], ["--engine", "ctranslate2"]):
         refused = nmt("translate", "--model", f"hf://{NAME}", *options, "--input", tmp_path / "none")
         assert (refused.status, refused.out, refused.err.count("\n")) == (2, "", 1)
-    assert not any("model.safetensors" in request for request in hub.requests), "it is not downloaded first"
+    assert not any(large in request for request in hub.requests), "it is not downloaded first"
 
     nmt("push", write_run(tmp_path / "other"), NAME)
     assert files(hub).keys() & wanted.keys() == {"README.md", "translator.json"}, "the files of the former are gone"
+
+
+@pytest.mark.parametrize("kind", ["argos", "web"])
+def test_formats_that_are_not_for_the_hub_are_refused(kind: Kind, hub: Hub, nmt: Command, tmp_path: Path) -> None:
+    refused = nmt("push", "--format", kind, write_run(tmp_path / "run"), NAME)
+    assert refused.status == 2 and f"--format {kind}" in refused.err and not hub.requests
 
 
 @pytest.mark.usefixtures("hub")
