@@ -25,7 +25,7 @@ export class PreTrainedTokenizer {
     return Array.from(text, (character) => 1000 + character.codePointAt(0));
   }
   decode(ids) {
-    return String.fromCodePoint(...ids.map((id) => id - 1000));
+    return String.fromCodePoint(...ids.filter((id) => id >= 1000).map((id) => id - 1000));
   }
 }
 export const MarianMTModel = {
@@ -38,10 +38,10 @@ export const MarianMTModel = {
   },
 };
 async function generate({ input_ids: { values }, stopping_criteria: criterion }) {
-  const ids = values.map(Number), text = new PreTrainedTokenizer().decode(ids.slice(0, -1));
+  const text = new PreTrainedTokenizer().decode(values.map(Number));
   if (text === "full") throw new RangeError("Array buffer allocation failed");
   const translation = text === "مرحبا" ? "HELLO" : text.toUpperCase().replace("HELLO", "مرحبا");
-  for (let i = 0; i < 100 && text.includes("slow") && !criterion._call([[]])[0]; i++)
+  for (let i = 0; i < 1000 && text.includes("slow") && !criterion._call([[]])[0]; i++)
     await new Promise((done) => setTimeout(done, 20));
   return [{ tolist: () => [2, ...new PreTrainedTokenizer().encode(translation), 3] }];
 }
@@ -81,7 +81,9 @@ def make_packages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def make_model(folder: Path) -> None:
     """Write a directory like that of `nmt export --format onnx`."""
     characters = {chr(code): code for code in range(20, 0x250)}
-    vocabulary = {"added_tokens": [{"id": 3, "content": "</s>", "special": True}], "model": {"vocab": characters}}
+    added = [{"id": 3, "content": "</s>", "special": True}]
+    added += ({"id": i, "content": f">>to={name}<<", "special": False} for i, name in enumerate(("de", "en", "fr"), 600))
+    vocabulary = {"added_tokens": added, "model": {"vocab": characters}}
     files = {
         "tokenizer.json": json.dumps(vocabulary), "tokenizer_config.json": '{"model_max_length": 1000}',
         "config.json": "{}", "generation_config.json": "{}", "README.md": "# Card", "translator.json": "{}",
