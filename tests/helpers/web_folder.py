@@ -82,7 +82,8 @@ def make_model(folder: Path) -> None:
     """Write a directory like that of `nmt export --format onnx`."""
     characters = {chr(code): code for code in range(20, 0x250)}
     added = [{"id": 3, "content": "</s>", "special": True}]
-    added += ({"id": i, "content": f">>to={name}<<", "special": False} for i, name in enumerate(("de", "en", "fr"), 600))
+    for i, name in enumerate(("de", "en", "fr"), 600):
+        added.append({"id": i, "content": f">>to={name}<<", "special": False})
     vocabulary = {"added_tokens": added, "model": {"vocab": characters}}
     files = {
         "tokenizer.json": json.dumps(vocabulary), "tokenizer_config.json": '{"model_max_length": 1000}',

@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.skipif(CHROMIUM is None, reaso
 OFFERED = "document.getElementById('loader')?.hidden === false"
 READY = "document.getElementById('load-state')?.textContent.startsWith('The translator is ready')"
 KEPT = "document.getElementById('load-state')?.textContent.includes('offline')"
-STATE = "document.getElementById('load-state')?.textContent"
 FOLDER = "/~user/model/"
 
 
@@ -132,7 +131,7 @@ def test_visitor_loads_translates_and_returns_without_network(page: Page, site: 
     sizes = sum(path.stat().st_size for part in ("lib", "model") for path in (site.folder / part).rglob("*.*"))
     assert page.get("load", "textContent") == f"Load the translator ({sizes / 1e6:.1f} MB)"
     page.click("#load")
-    wait(page, f"/^0\\.\\d of 0\\.\\d MB$/.test({STATE})")
+    wait(page, "/^0\\.\\d of 0\\.\\d MB$/.test(document.getElementById('loaded').textContent)")
     assert 0 < page.get("progress", "value") < 1
     wait(page, KEPT)
     page.translate("Guten Tag.\n\n12 !\nJa. Nein.", "GUTEN TAG.", "", "12 !", "JA. NEIN.")
@@ -196,6 +195,11 @@ def test_lack_of_memory_is_reported(page: Page, site: Site) -> None:
     page.write("full")
     wait(page, MESSAGE)
     assert "memory" in page.tab.evaluate(MESSAGE) and not page.get("retry", "hidden")
+    n_before = len(site.handler.asked)
+    page.write("fuller")
+    assert len(site.handler.asked) == n_before and page.get("result", "ariaBusy") == "false", (
+        "typing does not load again"
+    )
     page.write("")
     page.click("#retry")
     wait(page, READY)

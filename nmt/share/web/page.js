@@ -10,7 +10,7 @@ const text = get("text"), result = get("result"), from = get("source-language"),
 const folder = new URL("./", location.href).href;
 
 let about; // languages, settings and files of the model
-let worker = null, state = "none"; // the model's thread: none, loading, ready
+let worker = null, state = "none"; // the model's thread: none, loading, ready, failed
 let newest = new Int32Array(1); // the number of the newest request, which the model's thread can read if memory is shared
 let lines = []; // translated lines
 let timer; // of the next request
@@ -81,9 +81,9 @@ function changed(pause = PAUSE) {
   clearTimeout(timer);
   showText();
   showLanguages();
-  if (!text.value.trim()) return show([]);
+  if (!text.value.trim()) return showNothing();
   if (state === "none") load();
-  setBusy(state !== "none");
+  setBusy(state !== "failed");
   if (state === "ready") timer = setTimeout(translate, pause);
   return undefined;
 }
@@ -100,11 +100,18 @@ function translate() {
   worker.postMessage({ id: newest[0], lines: text.value.split("\n"), direction: directionOf(from.value, to.value) });
 }
 
-/** Show the lines that have been translated. */
-function show(made, busy = false) {
-  lines = made;
-  result.replaceChildren(...Array.from(lines, (line) => element("span", line ?? "", { dir: "auto" })));
-  setBusy(busy);
+/** Show the translation of a line; the first one replaces the translation before. */
+function showLine(at, line) {
+  if (!lines.length) result.replaceChildren();
+  lines[at] = line;
+  while (result.children.length <= at) result.append(element("span", "", { dir: "auto" }));
+  result.children[at].textContent = line;
+}
+
+function showNothing() {
+  lines = [];
+  result.replaceChildren();
+  setBusy(false);
 }
 
 async function copyTranslation() {
@@ -143,8 +150,8 @@ function explained(problem) {
 
 function fail(problem) {
   worker?.terminate();
-  [worker, state] = [null, "none"];
-  get("progress").hidden = true;
+  [worker, state] = [null, "failed"]; // typing does not try again
+  get("progress").hidden = get("loaded").hidden = true;
   get("load").hidden = false;
   get("load-state").textContent = "";
   setBusy(false);
@@ -157,12 +164,12 @@ const megabytes = (bytes) => (bytes / 1e6).toLocaleString(undefined, { maximumFr
 
 /** Load the model, unless that has begun. */
 function load() {
-  if (state !== "none") return;
+  if (worker) return;
   state = "loading";
   tell("");
   setBusy(Boolean(text.value.trim()));
   get("load").hidden = true;
-  get("progress").hidden = false;
+  get("progress").hidden = get("loaded").hidden = false;
   get("load-state").textContent = "Loading …";
   const shared = globalThis.crossOriginIsolated ? new SharedArrayBuffer(4) : new ArrayBuffer(4);
   new Int32Array(shared)[0] = newest[0];
@@ -178,16 +185,17 @@ function heard({ id, at, text: line, done, loaded, of, ready, problem }) {
   if (problem !== undefined) return fail(problem);
   if (of) {
     get("progress").value = loaded / of;
-    get("load-state").textContent = loaded < of ? `${megabytes(loaded)} of ${megabytes(of)} MB` : "Starting …";
+    get("loaded").textContent = `${megabytes(loaded)} of ${megabytes(of)} MB`;
+    if (loaded === of) get("load-state").textContent = "Starting …";
   } else if (ready) {
     state = "ready";
-    get("progress").hidden = true;
+    get("progress").hidden = get("loaded").hidden = true;
     get("load-state").textContent = "The translator is ready.";
     tellWhenKept();
     changed(0);
   } else if (id === newest[0]) {
-    if (!done) lines[at] = line;
-    show(lines, !done);
+    if (done) setBusy(false);
+    else showLine(at, line);
   }
   return undefined;
 }

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 from collections import Counter
+from copy import copy
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +22,7 @@ from nmt.share.transformers import tokenizer_json
 from nmt.text.letters import usual_forms, write
 from nmt.text.split import join, n_sentences, split
 from nmt.text.tokenizer import CONTROL, LosslessTokenizer, is_blank, train_tokenizer
+from places import ROOT
 from scripts import web_patterns
 
 NODE = shutil.which("node")
@@ -108,7 +110,7 @@ def literals() -> list[str]:
     """Return the texts of the tests of splitting and reading, also joined."""
     texts = []
     for name in ("test_split.py", "test_reading.py"):
-        tree = ast.parse((Path(__file__).parents[1] / "text" / name).read_text(encoding="utf-8"))
+        tree = ast.parse((ROOT / "tests" / "unit" / "text" / name).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             match node:
                 case ast.Constant(value=str(text)):
@@ -183,11 +185,13 @@ def test_page_reads_text_as_nmt(tmp_path: Path) -> None:
     languages = [name for name in sorted(names | {"fa", "he", "uk", "uz", "ro", "de"}) if name.islower()]
     rng = random.Random(4)
     letters = [usual_forms(language, Counter(rng.choices("ab", k=3))) for language in languages]
-    readings = [({}, tokenizer) for tokenizer in tokenizers()]
-    readings += [(forms, tokenizers()[-1]) for forms in letters if forms]
+    vocabularies = tokenizers()
+    readings = [({}, tokenizer) for tokenizer in vocabularies]
+    readings += [(forms, vocabularies[-1]) for forms in letters if forms]
     question = []
     expected = []
     for forms, tokenizer in readings:
+        tokenizer = copy(tokenizer)
         tokenizer.letters = forms
         question.append({"tokenizer": tokenizer_json(tokenizer), "letters": forms, "texts": texts})
         expected.append([tokenizer.as_read(text) for text in texts])
