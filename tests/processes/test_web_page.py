@@ -225,13 +225,20 @@ def test_new_version_replaces_the_old_one_when_complete(page: Page, site: Site) 
     ) == len(page.tab.evaluate("Object.keys(FILES)"))
 
 
-def test_page_works_without_service_worker(page: Page, site: Site) -> None:
-    page.tab.call(
-        "Page.addScriptToEvaluateOnNewDocument",
-        source="Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined })",
-    )
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined })",
+        "ServiceWorkerContainer.prototype.register = async () => { throw new DOMException('x', 'QuotaExceededError') };"
+        "for (const name of ['caches', 'sessionStorage']) Object.defineProperty(window, name, "
+        "{ get: () => { throw new DOMException('refused', 'SecurityError') } })",
+    ],
+)
+def test_page_works_without_service_worker(page: Page, site: Site, refusal: str) -> None:
+    page.tab.call("Page.addScriptToEvaluateOnNewDocument", source=refusal)
     visit(page, site)
     assert not page.tab.evaluate("crossOriginIsolated")
+    assert "each visit" in page.get("load-state", "textContent")
     page.write("hallo")
     wait(page, READY)
     page.shows("HALLO")

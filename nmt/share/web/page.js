@@ -9,6 +9,11 @@ const get = (id) => document.getElementById(id);
 const text = get("text"), result = get("result"), from = get("source-language"), to = get("target-language");
 const folder = new URL("./", location.href).href;
 
+let ofTab = null; // storage of this tab, unless the browser refuses it
+try {
+  ofTab = sessionStorage;
+} catch {}
+
 let about; // languages, settings and files of the model
 let worker = null, state = "none"; // the model's thread: none, loading, ready, failed
 let newest = new Int32Array(1); // the number of the newest request, which the model's thread can read if memory is shared
@@ -202,8 +207,12 @@ function heard({ id, at, text: line, done, loaded, of, ready, problem }) {
 
 /** Return whether all files are kept on this device, as the service worker keeps them. */
 async function isKept() {
-  if (!navigator.serviceWorker || !(await caches.has(`nmt ${folder}`))) return false;
-  const stored = new Set((await (await caches.open(`nmt ${folder}`)).keys()).map(({ url }) => url));
+  let stored;
+  try {
+    stored = new Set((await (await caches.open(`nmt ${folder}`)).keys()).map(({ url }) => url));
+  } catch { // there is no storage, or the browser refuses it
+    return false;
+  }
   return Object.entries(FILES).every(([name, [, hash]]) => stored.has(`${folder}${name}?${hash}`));
 }
 
@@ -230,6 +239,7 @@ async function controlled() {
     });
   });
   if (registration.waiting) offerUpdate(registration.waiting);
+  if (registration.active) registration.update().catch(() => {}); // looks for a new version at once; fails offline
   if (registration.active && !workers.controller) return false; // reloaded past it by Ctrl+Shift+R
   const limit = new Promise((done) => setTimeout(done, CONTROL_WAIT));
   if (!workers.controller) await Promise.race([new Promise((done) => (workers.oncontrollerchange = done)), limit]);
@@ -246,9 +256,9 @@ function offerUpdate(installed) {
 /** Reload the page once if the service worker can isolate it, so that several threads can be used. */
 function reloadsForIsolation(isControlled) {
   if (!isControlled || globalThis.crossOriginIsolated || !isSecureContext) return false;
-  if (sessionStorage.getItem("reloaded")) return false;
-  sessionStorage.setItem("reloaded", "yes");
-  sessionStorage.setItem("text", text.value);
+  if (ofTab?.getItem("reloaded")) return false;
+  ofTab?.setItem("reloaded", "yes");
+  ofTab?.setItem("text", text.value);
   location.reload();
   return true;
 }
@@ -278,14 +288,14 @@ function listen() {
 }
 
 async function start() {
-  let isControlled = false, refused = "";
+  let isControlled = false, canKeep = Boolean(navigator.serviceWorker);
   try {
     isControlled = await controlled();
-  } catch { // in a private window, or storage is full
-    refused = " This browser does not let the page keep it: it is downloaded again at the next visit.";
+  } catch { // storage is full, or the browser refuses it, as in a private window
+    canKeep = false;
   }
   if (reloadsForIsolation(isControlled)) return;
-  sessionStorage.removeItem("reloaded");
+  ofTab?.removeItem("reloaded");
   try {
     const answer = await fetch("about.json");
     if (!answer.ok) throw new Error(answer.status);
@@ -300,12 +310,13 @@ async function start() {
   for (const part of document.querySelectorAll(".several")) part.hidden = !isSeveral;
   get("loader").hidden = false;
   get("load").textContent = `Load the translator (${megabytes(size)} MB)`;
-  get("load-state").textContent = `It is downloaded once and runs in this browser.${refused}`;
-  text.value ||= sessionStorage.getItem("text") ?? "";
-  sessionStorage.removeItem("text");
+  get("load-state").textContent = canKeep ? "It is downloaded once and runs in this browser."
+    : "It runs in this browser, which does not let the page keep it: it is downloaded at each visit.";
+  text.value ||= ofTab?.getItem("text") ?? "";
+  ofTab?.removeItem("text");
   showText();
   showLanguages();
-  if (await isKept().catch(() => false)) load();
+  if (await isKept()) load();
   changed(0);
   text.focus();
 }

@@ -50,7 +50,7 @@ async function load({ shared }) {
   };
   wasm.wasmPaths = { wasm: binary };
   wasm.wasmBinary = got.get(binary)?.buffer;
-  wasm.numThreads = self.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
+  wasm.numThreads = self.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency || 1) : 1;
   const json = async (name) => {
     const answer = await env.fetch(`model/${name}`);
     return answer.ok ? answer.json() : undefined;
