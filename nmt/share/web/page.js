@@ -133,11 +133,10 @@ async function copyTranslation() {
 // --- messages ------------------------------------------------------------------------------------
 
 /** Show a message with a button that calls `again`, or hide it if it is empty. */
-function tell(message, again = null, label = "Try again") {
+function tell(message, again = null) {
   get("message-text").textContent = message;
   get("message").hidden = !message;
   get("retry").hidden = !again;
-  get("retry").textContent = label;
   get("retry").onclick = () => {
     tell("");
     again();
@@ -247,10 +246,11 @@ async function controlled() {
 }
 
 function offerUpdate(installed) {
-  tell("A new version of this page has been downloaded.", () => {
+  get("update").hidden = false;
+  get("use-update").onclick = () => {
     navigator.serviceWorker.oncontrollerchange = () => location.reload();
     installed.postMessage("activate");
-  }, "Use it");
+  };
 }
 
 /** Reload the page once if the service worker can isolate it, so that several threads can be used. */
