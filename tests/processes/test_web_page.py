@@ -190,6 +190,21 @@ def test_interrupted_download_is_reported_and_continues(page: Page, site: Site) 
     assert site.large().count("model/onnx/decoder_model_merged.onnx") == 2
 
 
+def test_file_of_another_version_is_not_kept(page: Page, site: Site) -> None:
+    model = site.folder / "model/onnx/encoder_model.onnx"
+    model.write_text("x" * model.stat().st_size)
+    visit(page, site)
+    page.click("#load")
+    wait(page, READY)
+    addresses = "(await (await caches.open(`nmt ${new URL('./', location)}`)).keys()).map(({ url }) => url).join()"
+    for _ in range(100):
+        kept = page.tab.evaluate(f"(async () => {addresses})()")
+        if "tokenizer_config.json" in kept:  # the last one
+            break
+        time.sleep(0.05)
+    assert "decoder_model_merged.onnx" in kept and "encoder_model.onnx" not in kept
+
+
 def test_lack_of_memory_is_reported(page: Page, site: Site) -> None:
     visit(page, site)
     page.write("full")
