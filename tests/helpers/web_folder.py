@@ -57,7 +57,7 @@ export const wasm = {};
 
 
 def make_packages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write small npm packages, of which `write_page` takes the files."""
+    """Write small npm packages, of which `copy_libraries` takes the files."""
     folder.mkdir()
     contents = {
         "dist/transformers.web.min.js": TRANSFORMERS.encode(), "LICENSE": b"Apache License",
@@ -107,7 +107,8 @@ def make_folder(
     config = config or tiny_config()
     tokenizers = tokenizers or Tokenizers(dict.fromkeys(config.data.all_languages, tiny_tokenizer()), joint=True)
     make_model(folder / "model")
-    web.write_page(folder, config, tokenizers, card, licence, packages)
+    web.copy_libraries(folder, packages)
+    web.write_page(folder, config, tokenizers, card, licence)
     return folder
 
 

@@ -22,7 +22,7 @@ from nmt.text.profiles import Profiles
 from nmt.text.vocabularies import Tokenizers
 from places import ROOT
 from tiny_run import tiny_config, tiny_tokenizer
-from web_folder import make_folder, make_model, make_packages, with_directions
+from web_folder import make_folder, make_packages, with_directions
 
 SHELL = 150_000
 """Most bytes of all that loads before the translator."""
@@ -158,14 +158,9 @@ def test_model_card_is_text_in_the_page(packages: Path, tmp_path: Path) -> None:
 
 def test_folder_needs_npm_or_its_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    make_model(tmp_path / "out/model")
     with pytest.raises(ConfigError, match=re.escape(web.PACK)) as error:
-        web.write_page(tmp_path / "out", tiny_config(), tokenizers_of_both(), "", None)
+        web.copy_libraries(tmp_path)
     assert "--npm-packages" in str(error.value) and len(error.value.problems) == 1
-
-
-def tokenizers_of_both() -> Tokenizers:
-    return Tokenizers(dict.fromkeys(("de", "en"), tiny_tokenizer()), joint=True)
 
 
 @pytest.mark.parametrize(("status", "error"), [(0, None), (1, DataError)])
@@ -174,19 +169,18 @@ def test_npm_fetches_the_packages_without_scripts(
 ) -> None:
     npm = tmp_path / "bin" / "npm"
     npm.parent.mkdir()
-    npm.write_text(
-        f'#!/bin/sh\necho "$@" > {tmp_path}/asked\ncp {packages}/*.tgz .\necho npm error E404 >&2\nexit {status}\n'
-    )
+    does = f'echo "$@" > {tmp_path}/asked\ncp {packages}/*.tgz .\necho npm error E404 >&2\nexit {status}\n'
+    npm.write_text(f"#!/bin/sh\n{does}")
     npm.chmod(npm.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{npm.parent}:/usr/bin:/bin")
-    make_model(tmp_path / "out/model")
-    arguments = tmp_path / "out", tiny_config(), tokenizers_of_both(), "", None
+    folder = tmp_path / "out"
+    folder.mkdir()
     if error is None:
-        web.write_page(*arguments)
-        assert (tmp_path / "out/lib/ort.js").is_file()
+        web.copy_libraries(folder)
+        assert (folder / "lib/ort.js").is_file()
     else:
         with pytest.raises(error, match="E404"):
-            web.write_page(*arguments)
+            web.copy_libraries(folder)
     assert (tmp_path / "asked").read_text().split() == [*web.PACK.split()[1:], "--ignore-scripts"]
 
 
