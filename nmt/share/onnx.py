@@ -94,7 +94,7 @@ def save_onnx(
     Raises ConfigError if the model is too large, and OSError. Requires the package onnx.
     """
     src, tgt = tokenizers.sides(config.data.direction)
-    content, rows = _tokenizer(src)
+    content, rows = _tokenizer(src, encodes=True)
     int8 = quantization == "int8"
     with torch.no_grad():
         graphs = [encoder_graph(model, rows, n_positions, int8), decoder_graph(model, n_positions, int8)]
@@ -115,7 +115,7 @@ def save_onnx(
     }
     if has_target_tokenizer(tokenizers, config.data.direction):
         (directory / TARGET).mkdir()
-        files[f"{TARGET}/tokenizer.json"] = _tokenizer(tgt)[0]
+        files[f"{TARGET}/tokenizer.json"] = _tokenizer(tgt, encodes=False)[0]
         files[f"{TARGET}/tokenizer_config.json"] = tokenizer_config(n_positions)
     for name, value in files.items():
         write_file(directory / name, f"{json.dumps(value, ensure_ascii=False, indent=1)}\n".encode())
@@ -137,7 +137,7 @@ def check_tokenizers(directory: Path, sides: Sequence[Tokenizer], lines: Sequenc
     of_target = directory / TARGET / "tokenizer.json"
     encoder = load(str(directory / "tokenizer.json"))
     decoder = load(str(of_target)) if of_target.exists() else encoder
-    rows = _tokenizer(src)[1]
+    rows = _tokenizer(src, encodes=True)[1]
     differing = []
     for line, ids, written in zip(lines, src.encode_all(lines, to=""), tgt.encode_all(lines, to=""), strict=True):
         exported = [rows[i] for i in encoder.encode(src.as_read(line)).ids]
@@ -150,20 +150,25 @@ def check_tokenizers(directory: Path, sides: Sequence[Tokenizer], lines: Sequenc
         )
 
 
-def _tokenizer(tokenizer: Tokenizer) -> tuple[dict[str, Any], list[int]]:
-    """Return the content of tokenizer.json, and for each of its ids the id here."""
+def _tokenizer(tokenizer: Tokenizer, encodes: bool) -> tuple[dict[str, Any], list[int]]:
+    """Return the content of tokenizer.json, and for each of its ids the id here. encodes: whether it encodes text."""
     rows = [*range(len(tokenizer))]
     if not isinstance(tokenizer, ImportedTokenizer):
         return tokenizer_json(tokenizer), rows
     names = tokenizer.pieces(rows)
+    known = {*names}
     tags = {*tokenizer.tags.values(), *tokenizer.target_languages.values()}
     added = {i: i < N_SPECIAL for i in (*range(N_SPECIAL), *sorted(tags))}
     proto = ModelProto.FromString(tokenizer.model)
     scores = {piece.piece: piece.score for piece in proto.pieces if piece.type in _OF_TEXT}
+    lowest = min(scores.values()) - 10  # as of unknown characters
     for i, name in enumerate(names):
         if i not in added and name not in scores:
-            names[i] = f"\0{i}"  # only of translations, so that no source may have it
-    unknown = sorted(scores.keys() - {*names})
+            # the segmenter does not write it, but the vocabulary may have a character that the segmenter does not know
+            scores[name] = lowest
+            if encodes and len(name) > 1:
+                names[i] = f"\0{i}"
+    unknown = [name for name in scores if name not in known]
     names += unknown
     rows += [UNK] * len(unknown)
     content = segmenter_json(tokenizer.model, names, added)
