@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -58,7 +59,6 @@ MOST_DIFFERING = 0.005
 """Maximum share of lines whose pieces may differ, where several spellings are as likely."""
 MAX_BYTES = 2**31
 """The size of a file from which on this format does not work."""
-_PAIRS = 16  # scored at once
 _MARIAN = {"model_type": "marian", "architectures": ["MarianMTModel"]}
 
 PACKAGES = ("onnx", "onnxruntime", "tokenizers")
@@ -182,28 +182,32 @@ def _tokenizer(tokenizer: Tokenizer, encodes: bool) -> tuple[dict[str, Any], lis
 class _Step:
     """A `StepModel` with one hypothesis for each sentence."""
 
-    def __init__(self, decoder: Any, feeds: dict[str, Any]) -> None:
-        """feeds: the inputs of the decoder that do not depend on its tokens, and empty keys and values."""
+    def __init__(self, encoder: Any, decoder: Any, sources: Sequence[Sequence[int]]) -> None:
+        """encoder and decoder: sessions of ONNX Runtime. sources: ids without `</s>`."""
+        ids = padded([[*source, EOS] for source in sources])
+        mask = (ids != PAD).long().numpy()
+        [hidden] = encoder.run(None, {"input_ids": ids.numpy(), "attention_mask": mask})
         self._decoder = decoder
-        self._feeds = feeds
+        self._source = {"encoder_hidden_states": hidden, "encoder_attention_mask": mask}
+        self._past = {}
+        for cached in decoder.get_inputs()[3:]:
+            _, n_heads, _, width = cached.shape
+            self._past[cached.name] = np.zeros((len(ids), n_heads, 0, width), np.float32)
 
     def step(self, tokens: Tensor) -> Iterator[Scores]:
-        logits, *present = self._decoder.run(None, {"input_ids": tokens.numpy(), **self._feeds})
-        self._feeds |= zip(_past_names(self._decoder), present, strict=True)
+        logits, *present = self._decoder.run(None, {"input_ids": tokens.numpy(), **self._source, **self._past})
+        self._past = dict(zip(self._past, present, strict=True))
         scores = torch.from_numpy(logits)
         yield scores, scores.logsumexp(-1)
 
     def select(self, sentences: Tensor, beams: Tensor) -> None:
         del beams  # there is only one
-        self._feeds = {name: values[sentences.numpy()] for name, values in self._feeds.items()}
+        for arrays in (self._source, self._past):
+            for name, array in arrays.items():
+                arrays[name] = array[sentences.numpy()]
 
     def attention(self) -> Tensor:
-        raise NotImplementedError("no output of these models")
-
-
-def _past_names(decoder: Any) -> list[str]:
-    """Return the names of cached keys and values, in the order of the decoder's outputs."""
-    return [f"past_key_values.{output.name.removeprefix('present.')}" for output in decoder.get_outputs()[1:]]
+        raise NotImplementedError("these models do not return it")
 
 
 class OnnxSearcher:
@@ -214,7 +218,8 @@ class OnnxSearcher:
     def __init__(self, directory: Path, quantization: Quantization, never_written: Sequence[int]) -> None:
         """Load the model. Raises ConfigError if the package onnxruntime is not installed."""
         runtime = package("onnxruntime")
-        self._encoder, self._decoder = (runtime.InferenceSession(path) for path in model_files(directory, quantization))
+        encoder, decoder = (runtime.InferenceSession(path) for path in model_files(directory, quantization))
+        self._step = partial(_Step, encoder, decoder)
         self.precision = self.quantization = quantization
         self.weights = self.fingerprint = str(directory)
         self._banned = torch.tensor(never_written)
@@ -237,29 +242,14 @@ class OnnxSearcher:
     ) -> Hypotheses:
         limits = torch.tensor([sentence.max_length for sentence in sentences])
         rules = Rules(self._banned, limits, search.min_length, search.no_repeat_ngram, should_stop=should_stop)
-        step = _Step(self._decoder, self._encoded([sentence.src_ids for sentence in sentences]))
+        step = self._step([sentence.src_ids for sentence in sentences])
         return find_hypotheses(step, rules, search, [0] * len(sentences), n_best)
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return the log-probabilities (nats) of each pair's target tokens, `</s>` last."""
         scored = []
-        for start in range(0, len(pairs), _PAIRS):
-            sources, targets = zip(*pairs[start : start + _PAIRS], strict=True)
-            tokens = padded([[BOS, *ids, EOS] for ids in targets])
-            step = _Step(self._decoder, self._encoded(sources))
-            [(logits, log_z)] = step.step(tokens[:, :-1])
-            by_token = logits.gather(2, tokens[:, 1:, None])[..., 0] - log_z
-            for ids, row in zip(targets, by_token.tolist(), strict=True):
-                scored.append(row[: len(ids) + 1])
+        for src, tgt in pairs:
+            [(logits, log_z)] = self._step([src]).step(torch.tensor([[BOS, *tgt]]))
+            log_probs = logits[0] - log_z[0, :, None]
+            scored.append(log_probs.gather(1, torch.tensor([[i] for i in (*tgt, EOS)]))[:, 0].tolist())
         return scored
-
-    def _encoded(self, sources: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """Return the inputs of the decoder for sources without `</s>`."""
-        ids = padded([[*source, EOS] for source in sources])
-        mask = (ids != PAD).long().numpy()
-        [hidden] = self._encoder.run(None, {"input_ids": ids.numpy(), "attention_mask": mask})
-        feeds = {"encoder_hidden_states": hidden, "encoder_attention_mask": mask}
-        for name in self._decoder.get_inputs()[3:]:
-            _, n_heads, _, width = name.shape
-            feeds[name.name] = np.zeros((len(ids), n_heads, 0, width), np.float32)
-        return feeds
