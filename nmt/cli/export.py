@@ -24,7 +24,8 @@ def import_(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME_OR_DIR", help="Repository on the Hub, OWNER/NAME or OWNER/NAME@REVISION, or directory."
+            metavar="NAME_OR_PATH",
+            help="Repository on the Hub, OWNER/NAME or OWNER/NAME@REVISION, directory, or .npz or .zip of Marian.",
         ),
     ],
     run: Annotated[Path | None, option("--run", "Run directory to write.  [default: runs/NAME]", "DIR")] = None,
@@ -52,10 +53,10 @@ def import_(
     """Turn a public Marian or M2M-100 model into a run.
 
     The model, such as OPUS-MT or NLLB, is a repository on the Hugging Face Hub or a directory, in the format of Hugging
-    Face transformers (model_type: marian or m2m_100). The run has weights and tokenizer, but no optimizer state. All
-    commands take it like a run that nmt has trained: translate with it, evaluate it, adapt it to other text (`nmt train
-    --init-from`), train a small student of it (`nmt distil`), serve or export it. The licence of its model card is kept
-    in the run and in every card made from it.
+    Face transformers (model_type: marian or m2m_100) or of Marian. The run has weights and tokenizer, but no optimizer
+    state. All commands take it like a run that nmt has trained: translate with it, evaluate it, adapt it to other text
+    (`nmt train --init-from`), train a small student of it (`nmt distil`), serve or export it. The licence of its model
+    card is kept in the run and in every card made from it.
 
     --keep-pieces-of makes the model smaller and faster: of the vocabulary, only the pieces of these texts, single
     characters and tags are kept, and other text is spelled in these. The texts should be those that the model will be
@@ -63,6 +64,10 @@ def import_(
 
     Of a model with several target languages, --to selects one. Otherwise, translation needs --to, or a tag such as
     >>deu<< at the start of each line.
+
+    A model that Marian itself has trained is imported from its directory, its .npz file or an archive of OPUS-MT; give
+    --direction. Its vocabularies, which decoder.yml names, must be beside it: .spm, or .yml with source.spm and
+    target.spm. Pre-norm models and those with other decoders than Transformers are not supported.
 
     M2M-100 and NLLB models translate between many languages. Choose two with --direction, or several with --languages:
     the run then translates in all of their directions, with `nmt translate --to LANG --from LANG`.
@@ -73,6 +78,7 @@ def import_(
       nmt import Helsinki-NLP/opus-mt-en-gmq --to swe --direction en-sv --run runs/en-sv
       nmt import Helsinki-NLP/opus-mt-de-en --keep-pieces-of ours.de --keep-pieces-of ours.en
       nmt import downloads/opus-mt-tc-big-en-es --direction en-es
+      nmt import marian/model.npz --direction de-en --run runs/marian
       nmt import facebook/m2m100_418M --languages cs,de,en,fr
       nmt import facebook/nllb-200-distilled-600M --direction de-en
     """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -35,10 +36,10 @@ def sinusoidal_table(n_positions: int, d_model: int) -> Tensor:
     return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
 
 
-def fairseq_table(n_positions: int, d_model: int) -> Tensor:
+def fairseq_table(n_positions: int, d_model: int, first: int = 2) -> Tensor:
     """Return the table (n_positions, D) of fairseq's sinusoidal positions: all sines before all cosines, the rates
-    10000^(-i / (D/2 - 1)), and 2 as the first position."""
-    position = torch.arange(2, n_positions + 2, dtype=torch.float32)[:, None]
+    10000^(-i / (D/2 - 1)), and 2 as the first position. Marian has the same table, but 0 as the first position."""
+    position = torch.arange(first, n_positions + first, dtype=torch.float32)[:, None]
     column = torch.arange(d_model // 2, dtype=torch.float32)
     rate = torch.exp(column * (-math.log(10_000.0) / (d_model // 2 - 1)))
     return torch.cat((torch.sin(position * rate), torch.cos(position * rate)), 1)
@@ -48,7 +49,7 @@ class SinusoidalPositions(nn.Module):
     """Sinusoidal position embeddings, in a table that grows with the longest sentence."""
 
     def __init__(self, d_model: int, make: Callable[[int, int], Tensor] = sinusoidal_table) -> None:
-        """make: the function that makes the table, `sinusoidal_table` or `fairseq_table`."""
+        """make: the function that makes the table, such as `sinusoidal_table`."""
         super().__init__()
         self.d_model = d_model
         self.make = make
@@ -93,7 +94,12 @@ class LearnedPositions(nn.Module):
         return self.weight[:n]
 
 
-_TABLES: dict[str, Callable[[int, int], Tensor]] = {"sinusoidal": sinusoidal_table, "fairseq": fairseq_table}
+TABLES: dict[str, Callable[[int, int], Tensor]] = {
+    "sinusoidal": sinusoidal_table,
+    "fairseq": fairseq_table,
+    "marian": partial(fairseq_table, first=0),
+}
+"""The functions that make tables of positions which are not learned, by `model.positions`."""
 
 
 class Embedding(nn.Module):
@@ -113,7 +119,7 @@ class Embedding(nn.Module):
         self.positions: SinusoidalPositions | LearnedPositions = (
             LearnedPositions(config.d_model, config.max_positions)
             if config.positions == "learned"
-            else SinusoidalPositions(config.d_model, _TABLES[config.positions])
+            else SinusoidalPositions(config.d_model, TABLES[config.positions])
         )
         self.dropout = Dropout(config.embedding_dropout)
 

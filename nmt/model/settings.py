@@ -31,9 +31,9 @@ class ModelConfig(Section):
     norm: Literal["pre", "post"] = "pre"
     """Placement of layer normalization. pre: before each sub-layer, with a final norm. post: after each residual
     connection, as in the paper."""
-    positions: Literal["sinusoidal", "learned", "fairseq"] = "sinusoidal"
+    positions: Literal["sinusoidal", "learned", "fairseq", "marian"] = "sinusoidal"
     """Position embeddings. sinusoidal: fixed, for sequences of any length. learned: for at most `max_positions`.
-    fairseq: fixed, with the frequencies of fairseq, M2M-100 and NLLB."""
+    fairseq: fixed, with the frequencies of fairseq, M2M-100 and NLLB. marian: fixed, with those of Marian."""
     max_positions: int = Field(1024, ge=2, le=1 << 24)
     """Maximum length of a sequence with learned positions, in pieces including the end of sentence."""
     activation: Literal["relu", "gelu", "silu"] = "relu"
@@ -76,8 +76,8 @@ class ModelConfig(Section):
             problems.append(f"n_heads: {self.n_heads} does not divide d_model = {self.d_model}")
         if self.positions != "learned" and self.d_model % 2:
             problems.append(f"d_model: {self.positions} positions need an even width, found {self.d_model}")
-        if self.positions == "fairseq" and self.d_model < 4:
-            problems.append(f"d_model: fairseq positions need a width of at least 4, found {self.d_model}")
+        if self.positions in ("fairseq", "marian") and self.d_model < 4:
+            problems.append(f"d_model: {self.positions} positions need a width of at least 4, found {self.d_model}")
         raise_together(problems)
         return self
 

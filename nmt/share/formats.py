@@ -23,6 +23,7 @@ TRANSFORMERS_CLASSES = {
     ("pre", "sinusoidal"): ("pegasus", "PegasusForConditionalGeneration"),
     ("pre", "learned"): ("blenderbot", "BlenderbotForConditionalGeneration"),
     ("post", "sinusoidal"): ("marian", "MarianMTModel"),
+    ("post", "marian"): ("marian", "MarianMTModel"),
     ("pre", "fairseq"): ("m2m_100", "M2M100ForConditionalGeneration"),
 }
 """Type and class of the equivalent model in transformers, by norm and positions."""

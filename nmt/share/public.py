@@ -1,5 +1,5 @@
 """Import of Marian and M2M-100 models, such as OPUS-MT and NLLB, from directories or repositories for Hugging Face
-transformers.
+transformers. `nmt.share.marian` converts models in Marian's own format to theirs.
 
 The result is a run without optimizer state, which all commands take. Nothing in the model is executed: weights are
 safetensors, or a pickle that PyTorch reads with `weights_only`.
@@ -28,12 +28,15 @@ from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.files.write import alone_in, staged, write_file, writing
 from nmt.layout import RUN_FORMAT, RunDir
-from nmt.model.embedding import fairseq_table, sinusoidal_table
+from nmt.model.embedding import TABLES
 from nmt.model.transformer import Transformer, make_model
 from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
+from nmt.search.forced import check_inference
+from nmt.share.marian import converted, is_original
 from nmt.share.public_vocabulary import (
+    ABSENT,
     NOT_MARIAN,
     WEIGHTS,
     ImportOptions,
@@ -57,9 +60,6 @@ from nmt.share.transformers import (
 from nmt.text.ids import BOS, PAD
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.vocabularies import Tokenizers
-
-ABSENT = -100.0
-"""The bias of rows that the public model lacks. They then have no part in the probabilities of the others."""
 
 _OPTIONS = {
     "marian": {"normalize_before": False, "normalize_embedding": False, "add_final_layer_norm": False,
@@ -139,15 +139,24 @@ def _n_pieces(tokenizers: Tokenizers) -> int:
 
 
 def import_model(request: ImportOptions) -> Imported:
-    """Make a run of a Marian or M2M-100 model.
+    """Make a run of a Marian or M2M-100 model of transformers, or of a model in Marian's own format.
 
     Raises DataError if files of the model are missing, damaged or unsupported, or the run exists already; HubError if
     the repository cannot be downloaded, and ConfigError if its name is invalid.
     """
-    folder, name, revision = located(request.name)
+    if not is_original(request.name):
+        return _imported(request, *located(request.name), {})
+    with converted(request.name) as (folder, settings):
+        return _imported(request, folder, Path(request.name).resolve().stem, None, settings)
+
+
+def _imported(
+    request: ImportOptions, folder: Path, name: str, revision: str | None, settings: Mapping[str, object]
+) -> Imported:
+    """Make a run of a model of transformers in a folder. settings: those of `model` that its format does not have."""
     theirs = _settings(folder)
     path = next((folder / name for name in WEIGHTS if (folder / name).exists()), folder / WEIGHTS[0])
-    with _opened(path) as take:
+    with _opened(path) as (take, left):
         for setting, (names, dim) in _SIZES.items():  # before anything of such a size is made
             size = [*take(names.split(), True).shape, 0, 0][dim]
             if theirs.get(setting) not in (None, size):
@@ -160,7 +169,15 @@ def import_model(request: ImportOptions) -> Imported:
             tokenizers, kept = cut_vocabulary(full, request.keep_pieces_of)
         vocabulary = tokenizers.imported
         assert vocabulary is not None, "cut from an imported one"
-        config = _config(folder, theirs, vocabulary, request.languages)
+        stored = left & _POSITIONS
+        if (
+            stored
+            and not full.imported.languages
+            and all(_are_positions("marian", take([name], True)) for name in stored)
+        ):
+            settings = {**settings, "positions": "marian"}
+            left -= _POSITIONS
+        config = _config(folder, theirs, settings, vocabulary, request.languages)
         output = request.run or Path("runs") / name.replace("/", "-")
         require_empty(output)
         with torch.device("meta"):  # memory is allocated where weights are copied
@@ -171,6 +188,10 @@ def import_model(request: ImportOptions) -> Imported:
             raise DataError(f"{path}: too small for the {model.n_parameters:,} parameters of config.json")
         model = model.to_empty(device="cpu")
         _load_weights(path, take, model, full.imported, vocabulary, kept)
+    if not vocabulary.languages:  # M2M-100 takes too much memory and time
+        for stack in (model.encoder, model.decoder):  # whose positions are no weights, and were not copied
+            stack.embedding.positions.table = stack.embedding.positions.first(0)
+        check_inference(model.eval())
     start = model.decoder.embedding.weight[BOS]
     if config.model.start_embedding == "zero" and start.any():  # it has learned, in transformers
         learned = config.model.model_copy(update={"start_embedding": "learned"})
@@ -219,9 +240,13 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 
 def _config(
-    folder: Path, theirs: Mapping[str, Any], vocabulary: ImportedVocabulary, languages: Sequence[str]
+    folder: Path,
+    theirs: Mapping[str, Any],
+    settings: Mapping[str, object],
+    vocabulary: ImportedVocabulary,
+    languages: Sequence[str],
 ) -> Config:
-    """Return the configuration of the run."""
+    """Return the configuration of the run. settings: others of the section `model`."""
     generation = read_optional(folder, "generation_config.json") or theirs
     is_joint = len(vocabulary.pieces) == 1
     is_tied = theirs.get("tie_word_embeddings", True)
@@ -251,6 +276,7 @@ def _config(
             "residual_dropout": theirs.get("dropout", 0.1),
             "attention_dropout": theirs.get("attention_dropout", 0.0),
             "activation_dropout": theirs.get("activation_dropout", 0.0),
+            **settings,
         },
         "search": {
             "split": "always",
@@ -349,8 +375,9 @@ def _check_tensor(path: Path, name: str, tensor: Tensor, expected: torch.Size) -
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Take]:
-    """Yield a function that reads the tensors of a file, and check in the end that none was left over.
+def _opened(path: Path) -> Iterator[tuple[Take, set[str]]]:
+    """Yield a function that reads the tensors of a file, and the names of those that are left; check in the end that
+    there are none.
 
     Tensors are not kept in memory once read: a file of safetensors is mapped anew for each tensor, a zipped pickle from
     time to time, and tensors of a pickle in the old format are freed.
@@ -408,19 +435,27 @@ def _opened(path: Path) -> Iterator[Take]:
             n_read = 0
         return tensor
 
-    yield take
+    yield take, left
     _check_left(path, take, left)
 
 
 def _check_left(path: Path, take: Take, left: set[str]) -> None:
     """Raise DataError if tensors are left that are no sinusoidal positions."""
     for name in left.intersection(_POSITIONS):
-        table = take([name], False).float()
-        if name.endswith("weights"):  # of fairseq, after two rows that are not used
-            table, expected = table[2:], fairseq_table(len(table) - 2, table.size(1))
-        else:
-            expected = sinusoidal_table(*table.shape)[:, torch.arange(table.size(1)).view(-1, 2).T.flatten()]
-        if not torch.allclose(table, expected, atol=1e-2):
+        kind = "fairseq" if name.endswith("weights") else "sinusoidal"
+        if not _are_positions(kind, take([name], False)):
             raise DataError(f"{path}: {name} is not sinusoidal; only such positions are supported")
     if left:
         raise DataError(f"{path}: has {len(left)} tensors that such models do not have, such as {min(left)}")
+
+
+def _are_positions(kind: str, table: Tensor) -> bool:
+    """Return whether a table has positions of a kind, as transformers stores them."""
+    if table.dim() != 2 or table.size(1) < 4:
+        return False
+    expected = TABLES[kind](*table.shape)
+    if kind == "sinusoidal":
+        expected = torch.cat((expected[:, ::2], expected[:, 1::2]), 1)
+    if kind == "fairseq":  # after two rows that are not used
+        table, expected = table[2:], expected[:-2]
+    return expected.shape == table.shape and torch.allclose(table.float(), expected, atol=1e-2)

@@ -34,6 +34,8 @@ from nmt.text.vocabularies import Tokenizers
 
 _SMALL_FILES = ["*.json", "*.spm", "*.bpe.model", "README.md"]
 SEGMENTER = "sentencepiece.bpe.model"
+ABSENT = -100.0
+"""The bias of rows that the public model lacks. They then have no part in the probabilities of the others."""
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
@@ -77,7 +79,7 @@ def located(name: str) -> tuple[Path, str, str | None]:
     return folder, repository, folder.name
 
 
-def _read(folder: Path, name: str) -> bytes:
+def read_small(folder: Path, name: str) -> bytes:
     """Read a small file of a model. Raises DataError."""
     path = (folder / name).resolve()  # the cache of the Hub has symbolic links
     try:
@@ -90,7 +92,8 @@ def _read(folder: Path, name: str) -> bytes:
 
 NOT_MARIAN = (
     "; a Marian model has config.json, vocab.json, source.spm, target.spm and model.safetensors; an M2M-100 model has "
-    "sentencepiece.bpe.model in place of the two, NLLB that or tokenizer.json"
+    "sentencepiece.bpe.model in place of the two, NLLB that or tokenizer.json; in Marian's own format, a model has "
+    ".npz, decoder.yml, and .spm vocabularies, or .yml beside source.spm and target.spm, not source.bpe (subword-nmt)"
 )
 
 
@@ -102,7 +105,7 @@ def check_content(path: Path, data: bytes) -> None:
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     try:
-        content = json.loads(_read(folder, name))
+        content = json.loads(read_small(folder, name))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{folder / name}: damaged: {error}") from error
     if not isinstance(content, dict):
@@ -121,7 +124,7 @@ def stated_license(folder: Path) -> str | None:
     """
     if not (folder / "README.md").exists():
         return None
-    card = "\n".join(_read(folder, "README.md").decode("utf-8-sig", errors="replace").splitlines())
+    card = "\n".join(read_small(folder, "README.md").decode("utf-8-sig", errors="replace").splitlines())
     matter = re.match(r"---\n(.*?)\n---", card, re.DOTALL)
     try:
         metadata = parse_yaml(matter[1], str(folder / "README.md")) if matter else None
@@ -144,7 +147,7 @@ def marian_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOp
     is_joint = theirs.get("share_encoder_decoder_embeddings", True)
     names = ["vocab.json"] if is_joint else ["vocab.json", "target_vocab.json"]
     sizes = [theirs.get("vocab_size"), theirs.get("decoder_vocab_size") or theirs.get("vocab_size")]
-    pieces = [_pieces(folder / name, read_json(folder, name), size) for name, size in zip(names, sizes, strict=False)]
+    pieces = [pieces_in(folder / name, read_json(folder, name), size) for name, size in zip(names, sizes, strict=False)]
     ids = {"padding": _id(folder, theirs, "pad_token_id", pieces), "end": _id(folder, theirs, "eos_token_id", pieces)}
     special: dict[str, Any] = {role: pieces[0][i] for role, i in ids.items()}
     special["unknown"] = _content(about.get("unk_token", "<unk>"))
@@ -156,7 +159,7 @@ def marian_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOp
                 )
     vocabulary = ImportedVocabulary(direction=direction, pieces=pieces, to=request.to, **special)
     src, tgt = direction.split("-")
-    models = {language: _segmenter(folder, name) for language, name in ((src, "source.spm"), (tgt, "target.spm"))}
+    models = {language: segmenter_in(folder, name) for language, name in ((src, "source.spm"), (tgt, "target.spm"))}
     tokenizers = Tokenizers.of_import(vocabulary, models)
     if request.to is not None:
         tokenizers[src].tag(request.to)
@@ -171,12 +174,12 @@ def m2m_tokenizers(folder: Path, theirs: Mapping[str, Any], request: ImportOptio
     """
     try:
         has_segmenter = (folder / SEGMENTER).exists()
-        model = _segmenter(folder, SEGMENTER) if has_segmenter else _rebuilt_segmenter(folder)
+        model = segmenter_in(folder, SEGMENTER) if has_segmenter else _rebuilt_segmenter(folder)
         pieces = [*FAIRSEQ_SPECIAL, *(piece.piece for piece in ModelProto.FromString(model).pieces[3:])]
         if (folder / "vocab.json").exists():
-            pieces = _pieces(folder / "vocab.json", read_json(folder, "vocab.json"), None)
+            pieces = pieces_in(folder / "vocab.json", read_json(folder, "vocab.json"), None)
         elif ids := read_optional(folder, "tokenizer.json").get("model", {}).get("vocab"):
-            pieces = _pieces(folder / "tokenizer.json", ids, None)  # added pieces follow the tags
+            pieces = pieces_in(folder / "tokenizer.json", ids, None)  # added pieces follow the tags
         added = _added_tokens(folder, len(pieces))
         processor_of(model)
     except (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -351,7 +354,7 @@ def _id(folder: Path, theirs: Mapping[str, Any], name: str, pieces: list[list[st
     return value
 
 
-def _pieces(path: Path, ids: Mapping[str, Any], n_rows: object) -> list[str]:
+def pieces_in(path: Path, ids: Mapping[str, Any], n_rows: object) -> list[str]:
     """Return the pieces of a vocabulary of `path` by their ids."""
     if sorted(ids.values(), key=str) != sorted(range(len(ids)), key=str):
         raise DataError(f"{path}: its {len(ids):,} pieces do not have the ids 0 to {len(ids) - 1:,}, once each")
@@ -371,9 +374,9 @@ _NORMAL = ModelProto.SentencePiece.NORMAL
 _UNIGRAM, _BPE = 1, 2  # of TrainerSpec.ModelType in sentencepiece_model.proto
 
 
-def _segmenter(folder: Path, name: str) -> bytes:
+def segmenter_in(folder: Path, name: str) -> bytes:
     """Return a SentencePiece model. Raises DataError if it is damaged, or of an unsupported kind."""
-    data = _read(folder, name)
+    data = read_small(folder, name)
     try:
         proto = ModelProto.FromString(data)
         processor_of(data)
@@ -394,7 +397,7 @@ def _rebuilt_segmenter(folder: Path) -> bytes:
     bpe = content["model"]
     merges = [*map(tuple, bpe["merges"])]
     scores = {"".join(pair): -float(rank) for rank, pair in enumerate(merges)}
-    pieces = _pieces(folder / "tokenizer.json", bpe["vocab"], None)
+    pieces = pieces_in(folder / "tokenizer.json", bpe["vocab"], None)
     scores |= {piece: 0.0 for piece in pieces if len(piece) == 1}  # merging does not depend on it
     if max(map(len, scores)) > 1000:  # which would take as many copies of the piece
         raise ValueError("a piece is too long")

@@ -154,7 +154,7 @@ def _with_pieces(
         {"id": i, "content": pieces[i], "rstrip": not is_special, "special": is_special, **flags}
         for i, is_special in added.items()
     ]
-    result["model"] |= {"vocab": _ids_of(pieces), "merges": [*merges_of(learned)]}
+    result["model"] |= {"vocab": ids_of(pieces), "merges": [*merges_of(learned)]}
     return result
 
 
@@ -195,7 +195,8 @@ def save_transformers(
     settings of `lost_settings`. n_positions: maximum length of a sequence, including `</s>`.
     """
     imported = tokenizers.imported
-    tensors = {name: tensor.detach().float() for name, tensor in _tensors(model, n_positions, imported)}
+    n_stored = n_positions if imported is None or config.model.positions == "marian" else 0
+    tensors = {name: tensor.detach().float() for name, tensor in _tensors(model, n_stored, imported)}
     save_tensors(directory / "model.safetensors", tensors, {"format": "pt"})
     max_source = min(MAX_PIECES_FACTOR * config.data.max_pieces + 1, n_positions)
     sizes = [len(tokenizers[language]) for language in config.data.sides]
@@ -248,7 +249,7 @@ def _m2m_files(
     if imported.has_fixed_tags:
         settings["tokenizer_class"] = "M2M100Tokenizer"
         settings["language_codes"] = "m2m100" if "__af__" in tags else "wmt21"  # its two lists
-        files["vocab.json"] = _ids_of(pieces[: pieces.index(tags[0])])
+        files["vocab.json"] = ids_of(pieces[: pieces.index(tags[0])])
     else:
         special = {*FAIRSEQ_SPECIAL, *tags, "<mask>"}
         added = {i: True for i, piece in enumerate(pieces) if piece in special}
@@ -260,7 +261,7 @@ def _marian_files(imported: ImportedVocabulary, sides: tuple[str, str], max_sour
     """Return the files of the tokenizer of Marian."""
     files: dict[str, Any] = {}
     for name, pieces in zip(("vocab.json", "target_vocab.json"), imported.pieces, strict=False):
-        files[name] = _ids_of(pieces)
+        files[name] = ids_of(pieces)
     files["tokenizer_config.json"] = {
         "tokenizer_class": "MarianTokenizer",
         "source_lang": sides[0],
@@ -275,7 +276,8 @@ def _marian_files(imported: ImportedVocabulary, sides: tuple[str, str], max_sour
     return files
 
 
-def _ids_of(pieces: Sequence[str]) -> dict[str, int]:
+def ids_of(pieces: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of pieces."""
     return {piece: i for i, piece in enumerate(pieces)}
 
 
@@ -380,7 +382,10 @@ def _norm(name: str, norm: nn.LayerNorm) -> list[TensorPart]:
 
 
 def _tensors(model: Transformer, n_positions: int, imported: ImportedVocabulary | None) -> Iterator[tuple[str, Tensor]]:
-    """Yield all tensors with their names in transformers; tied tensors appear once."""
+    """Yield all tensors with their names in transformers; tied tensors appear once.
+
+    n_positions: the number of positions; 0: transformers computes them.
+    """
     units = units_of(model)
     for names, table, side in tables_of(model):
         # Marian's decoder starts with padding
@@ -397,7 +402,7 @@ def _tensors(model: Transformer, n_positions: int, imported: ImportedVocabulary 
         for dim in dims:
             tensor = tensor.index_select(dim, units)
         yield name, tensor
-    if imported is None:
+    if n_positions:
         for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
             positions = stack.embedding.positions.first(n_positions)[:, units]
             yield f"model.{name}.embed_positions.weight", positions

@@ -8,7 +8,14 @@ import torch
 from models import VOCAB, model_config, packed, pad, padding_mask, sentences, tiny_model
 from nmt.errors import CheckpointError, DataError
 from nmt.model import inference, transformer
-from nmt.model.embedding import Embedding, LearnedPositions, SinusoidalPositions, fairseq_table, sinusoidal_table
+from nmt.model.embedding import (
+    TABLES,
+    Embedding,
+    LearnedPositions,
+    SinusoidalPositions,
+    fairseq_table,
+    sinusoidal_table,
+)
 from nmt.model.inference import InferenceModel
 from nmt.model.masks import AttentionMask, Padded
 from nmt.model.transformer import ACTIVATIONS, Activation, FeedForward, Transformer
@@ -162,6 +169,14 @@ def test_dropout_settings_apply_in_training_only(dropout):
     model.train()
     assert not torch.equal(forward(model, src, tgt)[0], forward(model, src, tgt)[0])
     assert torch.equal(forward(model.eval(), src, tgt)[0], forward(tiny_model().eval(), src, tgt)[0])
+
+
+def test_positions_of_marian_begin_at_zero_with_its_rates():
+    table = TABLES["marian"](10, 8)
+    assert table[0].tolist() == [0.0] * 4 + [1.0] * 4
+    assert table[7, 1].item() == pytest.approx(math.sin(7 / 10_000 ** (1 / 3)))
+    assert table[7, 5].item() == pytest.approx(math.cos(7 / 10_000 ** (1 / 3)))
+    torch.testing.assert_close(table[2:], TABLES["fairseq"](8, 8))
 
 
 @pytest.mark.parametrize("make", [sinusoidal_table, fairseq_table, torch.ones])

@@ -1,0 +1,283 @@
+"""Import of models in the format in which Marian trains them: an .npz file beside its vocabularies.
+
+They are in a directory, as Marian writes it, or in an archive of OPUS-MT, and are written as a Marian model of
+transformers, from which the run is made. Nothing in a model is executed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import yaml
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+from torch import Tensor
+
+from nmt.console import listed, printable
+from nmt.errors import DataError
+from nmt.files.compressed import damage, open_zip
+from nmt.files.read import open_regular
+from nmt.files.write import write_file, writing
+from nmt.files.yaml12 import parse_yaml, shown
+from nmt.runs.checkpoint import save_tensors
+from nmt.share.public_vocabulary import ABSENT, WEIGHTS, pieces_in, read_small, segmenter_in
+from nmt.share.transformers import OUTPUT_BIAS, ids_of
+
+_SETTINGS = "special:model.yml"
+"""The name of the array that has the settings of the model, in YAML."""
+_MOST_UNPACKED = 4  # times the size of the file
+_SUPPORTED = b"""
+type: [transformer]
+transformer-preprocess: ["", d]
+transformer-postprocess: [dan, an]
+transformer-postprocess-top: ["", d]
+transformer-postprocess-emb: [d, ""]
+transformer-ffn-activation: [swish, relu, gelu]
+transformer-ffn-depth: [2]
+transformer-decoder-autoreg: [self-attention]
+transformer-decoder-ffn-depth: [0, 2]
+transformer-decoder-dim-ffn: [0]
+transformer-attention-mask: [default]
+transformer-tied-layers: [[]]
+transformer-alibi-shift: [false]
+transformer-alibi-trainable: [false]
+transformer-disable-position-embeddings: [false]
+transformer-no-affine: [false]
+transformer-no-bias: [false]
+transformer-no-projection: [false]
+transformer-pool: [false]
+transformer-rnn-projection: [false]
+transformer-train-position-embeddings: [false]
+factors-dim-emb: [0]
+input-types: [[]]
+layer-normalization: [false]
+lemma-dependency: [""]
+lemma-dim-emb: [0]
+right-left: [false]
+tied-embeddings: [false, true]
+tied-embeddings-all: [false, true]
+tied-embeddings-src: [false, true]
+output-omit-bias: [false, true]
+ulr: [false]
+"""
+"""The supported values of settings; the first stands for a setting that an older version of Marian lacks."""
+_REASONS = {
+    "transformer-preprocess": " (Marian 1.12 translates with a pre-norm model otherwise than it scores)",
+    "transformer-decoder-autoreg": " (nmt has no SSRUs and no average attention)",
+}
+_SIZES = {
+    "d_model": "dim-emb",
+    "encoder_layers": "enc-depth",
+    "decoder_layers": "dec-depth",
+    "encoder_attention_heads": "transformer-heads",
+    "decoder_attention_heads": "transformer-heads",
+    "encoder_ffn_dim": "transformer-dim-ffn",
+    "decoder_ffn_dim": "transformer-dim-ffn",
+    "activation_function": "transformer-ffn-activation",
+}
+"""Settings by their names in transformers."""
+_NAMES = """
+Wemb Wemb
+encoder_Wemb model.encoder.embed_tokens.weight
+decoder_Wemb model.decoder.embed_tokens.weight
+decoder_ff_logit_out_Wt lm_head.weight
+decoder_ff_logit_out_b final_logits_bias
+_self_Wq self_attn.q_proj.weight
+_self_bq self_attn.q_proj.bias
+_self_Wk self_attn.k_proj.weight
+_self_bk self_attn.k_proj.bias
+_self_Wv self_attn.v_proj.weight
+_self_bv self_attn.v_proj.bias
+_self_Wo self_attn.out_proj.weight
+_self_bo self_attn.out_proj.bias
+_self_Wo_ln_scale self_attn_layer_norm.weight
+_self_Wo_ln_bias self_attn_layer_norm.bias
+_context_Wq encoder_attn.q_proj.weight
+_context_bq encoder_attn.q_proj.bias
+_context_Wk encoder_attn.k_proj.weight
+_context_bk encoder_attn.k_proj.bias
+_context_Wv encoder_attn.v_proj.weight
+_context_bv encoder_attn.v_proj.bias
+_context_Wo encoder_attn.out_proj.weight
+_context_bo encoder_attn.out_proj.bias
+_context_Wo_ln_scale encoder_attn_layer_norm.weight
+_context_Wo_ln_bias encoder_attn_layer_norm.bias
+_ffn_W1 fc1.weight
+_ffn_b1 fc1.bias
+_ffn_W2 fc2.weight
+_ffn_b2 fc2.bias
+_ffn_ffn_ln_scale final_layer_norm.weight
+_ffn_ffn_ln_bias final_layer_norm.bias
+"""
+"""The names of tensors in Marian and in transformers; after those of tables and bias, those of a layer's parts."""
+_TABLES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+
+
+def is_original(name: str) -> bool:
+    """Return whether a model is a file of Marian's, an archive of OPUS-MT, or in a directory written by Marian."""
+    path = Path(name)
+    if path.is_file():
+        return path.suffix in (".npz", ".bin", ".zip")
+    return any(path.glob("*.npz")) and not (path / "config.json").exists()
+
+
+@contextmanager
+def converted(name: str) -> Iterator[tuple[Path, dict[str, object]]]:
+    """Write a model as one of transformers to a directory that is removed in the end.
+
+    Yields the directory, and settings of `model` that a model of transformers need not have. Raises DataError or
+    ConfigError if files are missing, damaged or unsupported.
+    """
+    path = Path(name)
+    with TemporaryDirectory() as scratch, writing(Path(scratch)):
+        folder = Path(scratch, "converted")
+        folder.mkdir()
+        try:
+            if path.suffix == ".zip":
+                with damage(name, "zip"), open_zip(path, name, path.stat().st_size) as archive:
+                    archive.extractall(scratch)
+                path = Path(scratch)
+            yield folder, _convert(*_located(path), folder)
+        except DataError as error:
+            raise DataError(str(error).replace(str(folder), name).replace(scratch, name)) from error
+
+
+def _convert(weights: Path, names: list[str], decoder: Mapping[str, Any], folder: Path) -> dict[str, object]:
+    """Write a model of transformers to a folder. Returns the settings that it has besides; see `_located`."""
+    theirs, tensors = _read(weights)
+    pieces = _vocabularies(weights.parent, names, folder)
+    shared = tensors.get("Wemb", torch.empty(0, 0))
+    if theirs["output-omit-bias"]:
+        tensors[OUTPUT_BIAS] = torch.zeros(1, len(tensors.get(_TABLES[1], shared)))
+    # rows that the model lacks, the last of which stands for padding
+    tables = tensors.keys() & {*_TABLES, "Wemb"}
+    n_rows = 1 + max((len(tensors[name]) for name in tables), default=0)
+    for name in tables:
+        tensors[name] = F.pad(tensors[name], (0, 0, 0, n_rows - len(tensors[name])))
+    if (bias := tensors.get(OUTPUT_BIAS)) is not None:
+        tensors[OUTPUT_BIAS] = F.pad(bias, (0, n_rows - bias.size(1)), value=ABSENT)
+    shared = tensors.pop("Wemb", shared)
+    src_table, tgt_table = (tensors.setdefault(name, shared) for name in _TABLES[:2])
+    save_tensors(folder / WEIGHTS[0], tensors)
+    src, tgt = (ids_of([*side, *(f"<unused {i}>" for i in range(len(side), n_rows))]) for side in pieces)
+    config = {ours: theirs.get(name) for ours, name in _SIZES.items()} | {
+        "model_type": "marian",
+        "scale_embedding": True,
+        "vocab_size": n_rows,
+        "share_encoder_decoder_embeddings": src == tgt and src_table is tgt_table,
+        "tie_word_embeddings": theirs["tied-embeddings-all"] or theirs["tied-embeddings"],
+        "pad_token_id": n_rows - 1,
+        "decoder_start_token_id": n_rows - 1,
+        "eos_token_id": src.get("</s>"),
+        "num_beams": decoder.get("beam-size"),
+        "length_penalty": decoder.get("normalize", 0.0),
+    }
+    for name, content in {"vocab": src, "target_vocab": tgt, "config": config}.items():
+        write_file(folder / f"{name}.json", json.dumps(content).encode())
+    for card in weights.parent.glob("README.md"):
+        write_file(folder / card.name, read_small(card.parent, card.name))
+    return {"positions": "marian", "output_bias": "fixed" if theirs["output-omit-bias"] else True}
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _located(place: Path) -> tuple[Path, list[str], dict[str, Any]]:
+    """Return the file of weights, the names of the vocabularies beside it, and the settings of translation.
+
+    place: the file of weights, or a directory.
+    """
+    folder = place if place.is_dir() else place.parent
+    path = folder / f"{'model.npz' if place.is_dir() else place.name}.decoder.yml"
+    if not path.exists():
+        path = folder / "decoder.yml"
+    decoder: dict[str, Any] = {"models": ["model.npz"], "vocabs": ["vocab.spm", "vocab.spm"]}
+    if path.exists():
+        decoder = _parsed(read_small(folder, path.name), path)
+    try:  # without their directories, which may be those of another machine
+        models, (src, tgt) = (
+            [PurePosixPath(name).name for name in decoder[setting]] for setting in ("models", "vocabs")
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: must name models, and vocabularies for two languages") from error
+    if place != folder:
+        models = [place.name]
+    if len(models) != 1 or not models[0].endswith(".npz"):
+        unsupported = "ensembles and binary models are not supported: give the .npz file of one model"
+        raise DataError(printable(f"{place}: has the models {listed(models, 3)}; {unsupported}"))
+    return folder / models[0], [src, tgt], decoder
+
+
+def _parsed(data: bytes, where: object) -> dict[str, Any]:
+    """Return the content of a YAML document, which must be a mapping. Raises DataError or ConfigError."""
+    content = parse_yaml(data.decode(errors="replace"), str(where))
+    if not isinstance(content, dict):
+        raise DataError(f"{where}: damaged: must contain settings by name")
+    return content
+
+
+def _read(weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the settings of a model, and its tensors by their names in transformers, and `Wemb`.
+
+    Raises DataError if an array is missing, damaged or unknown, or a setting unsupported.
+    """
+    names = dict(line.split() for line in _NAMES.strip().split("\n"))
+    tensors = {}
+    with damage(weights, "npz"), open_regular(weights) as file, np.load(file, allow_pickle=False) as arrays:
+        if sum(info.file_size for info in arrays.zip.infolist()) > _MOST_UNPACKED * weights.stat().st_size:
+            raise DataError(f"{weights}: unpacks to more than {_MOST_UNPACKED} times its size, as weights never do")
+        theirs = _parsed(arrays[_SETTINGS].tobytes().rstrip(b"\0"), weights)
+        for name, supported in _parsed(_SUPPORTED, "").items():
+            value = theirs.setdefault(name, supported[0])
+            if value not in supported:
+                known = listed(map(shown, supported), last="or")
+                raise DataError(f"{weights}: {name} is {shown(value)}, but must be {known}{_REASONS.get(name, '')}")
+        for name in {*arrays.files} - {_SETTINGS}:
+            tensor = torch.from_numpy(arrays[name])
+            layer = re.fullmatch("(encoder|decoder)_l([0-9]{1,4})(_.+)", name)
+            part = names.get(layer[3] if layer else name)
+            if part is None or tensor.dim() != 2 or tensor.dtype != torch.float32:
+                raise DataError(printable(f"{weights}: the array {name} ({tensor.dtype}) is not supported"))
+            if layer:
+                part = f"model.{layer[1]}.layers.{int(layer[2]) - 1}.{part}"
+                tensor = tensor.T.contiguous() if name[-2] == "W" else tensor.squeeze(0)
+            tensors[part] = tensor
+    return theirs, tensors
+
+
+# --- vocabularies ---------------------------------------------------------------------------------
+
+_TAG = re.compile(">>.+<<")
+
+
+def _vocabularies(folder: Path, names: list[str], output: Path) -> list[list[str]]:
+    """Return the pieces of both languages, and copy their segmenters to a folder.
+
+    Raises DataError if files are missing, damaged or unsupported.
+    """
+    segmenters = ["source.spm", "target.spm"]
+    has_segmenters = all(name.endswith(".spm") for name in names)
+    models = [segmenter_in(folder, name) for name in (names if has_segmenters else segmenters)]
+    for name, model in zip(segmenters, models, strict=True):
+        write_file(output / name, model)
+    if not has_segmenters:
+        return [pieces_in(folder / name, _entries(folder, name), None) for name in names]
+    pieces = [[piece.piece for piece in ModelProto.FromString(model).pieces] for model in models]
+    if any(map(_TAG.fullmatch, pieces[0])):
+        raise DataError(f"{folder}: has tags of languages in an .spm file, which is supported only beside .yml files")
+    return pieces
+
+
+def _entries(folder: Path, name: str) -> dict[str, int]:
+    """Return the ids of pieces in a YAML file, in which all keys are text; only libyaml is fast enough."""
+    with damage(folder / name, "YAML"):
+        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        return {piece: int(i) for piece, i in yaml.load(read_small(folder, name), loader).items()}
