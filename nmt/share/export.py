@@ -176,63 +176,60 @@ def export_into(
     info = _info(saved, kind, quantization)
     scores = _recorded(saved)
     comparison = None
-    checked = None
     with new_directory(output) as directory:
         if of.engine is not None:
             write_file(directory.config, dump_config(without_places(config)).encode())
             tokenizers.save(directory.tokenizer)
-        if info.positions is None:
-            save_tensors(directory.weights, saved.weights.tensors)
-        elif kind == "transformers":
-            save_transformers(model, config, tokenizers, info.positions, directory.path)
-            if find_spec("transformers") is None:
-                say("not compared with the run: transformers is not installed")
-            else:
-                check_equal(trained, made_up_log_prob(directory.path, tokenizers.imported), "the export")
-        elif kind == "onnx":
-            assert quantization is not None, "chosen for this kind"
-            save_onnx(model, config, tokenizers, info.positions, quantization, directory.path)
-        else:
-            _write_ctranslate2(request, saved, model, info, directory)
-        seal(directory, info)
-        if quantization is not None:
-            engine: ScoringSearcher
-            if kind == "onnx":
-                check_tokenizers(directory.path, tokenizers.sides(config.data.direction), lines)
-                never_written = target.never_written(config.joins_sentences)
-                engine = OnnxSearcher(directory.path, quantization, never_written)
-            else:
-                engine = Engine(load_folder(directory.path))
+        engine = _write_model(request, saved, model, info, directory)
+        if engine is not None:
             search = exported_search(kind, search_for_check(config.search))
             comparison = compare(translator.by_direction()[0], engine, lines, search, refs)
-            checked = str(comparison)
-            if kind == "onnx" and quantization == "float32" and comparison.identical < MIN_IDENTICAL:
-                raise CheckpointError(f"the export translates otherwise than the run: {comparison}")
-            seal(directory, info.model_copy(update={"identical": comparison.identical}))
             translator = replace(translator, searcher=engine)
+            info = info.model_copy(update={"identical": comparison.identical})
+        if kind == "onnx":
+            check_tokenizers(directory.path, tokenizers.sides(config.data.direction), lines)
+            if quantization == "float32" and (info.identical or 0.0) < MIN_IDENTICAL:
+                raise CheckpointError(f"the export translates otherwise than the run: {comparison}")
+        elif kind == "transformers" and find_spec("transformers") is None:
+            say("not compared with the run: transformers is not installed")
+        elif kind == "transformers":
+            check_equal(trained, made_up_log_prob(directory.path, tokenizers.imported), "the export")
+        seal(directory, info)
         measured = request.evaluate(translator) if request.evaluate is not None else []
         if of.engine is not None:
             # after sealing, since nmt calibrate replaces them
             for path in portable_calibrations(saved.path, info.tensors):
                 write_file(directory.path / path.name, path.read_bytes())
+        checked = None if comparison is None else str(comparison)
         card = replace(_card(saved, info, [*scores, *measured]), checked=checked, license=request.license)
         write_file(directory.card, card.text().encode())
     return Exported(output, comparison, measured, lost, info.tag, bool(tokenizers[config.data.src].letters))
 
 
-def _write_ctranslate2(
+def _write_model(
     request: ExportOptions, saved: Saved, model: Transformer, info: ExportInfo, directory: ExportDir
-) -> None:
-    """Write a model of CTranslate2, with a shortlist if it is requested. Raises ConfigError if that has no effect."""
+) -> ScoringSearcher | None:
+    """Write a model in the format of its kind, and return a searcher with it, if there is one."""
+    if info.positions is None:
+        save_tensors(directory.weights, saved.weights.tensors)
+        return None
     config = saved.config
-    src, tgt = (saved.tokenizers[name] for name in config.data.sides)
-    assert info.positions is not None and info.quantization is not None, "set for CTranslate2"
+    if info.quantization is None:
+        save_transformers(model, config, saved.tokenizers, info.positions, directory.path)
+        return None
+    if info.kind == "onnx":
+        save_onnx(model, config, saved.tokenizers, info.positions, info.quantization, directory.path)
+        never_written = saved.tokenizers[config.data.tgt].never_written(config.joins_sentences)
+        return OnnxSearcher(directory.path, info.quantization, never_written)
+    src, tgt = saved.tokenizers.sides(config.data.direction)
     pieces = src.pieces(range(len(src))), tgt.pieces(range(len(tgt)))
     save_ctranslate2(model, config.model, info.positions, pieces, info.quantization, directory.path)
     if request.shortlist:
         if tgt.opening:
             raise ConfigError("--shortlist: has no effect for models whose translations begin with a tag")
         write_shortlist(directory.path, _directions(request, config, tgt), (src, tgt))
+    seal(directory, info)  # the engine loads sealed models only
+    return Engine(load_folder(directory.path))
 
 
 def model_card(run: Path) -> str:
