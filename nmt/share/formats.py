@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from torch import nn
@@ -29,7 +29,15 @@ TRANSFORMERS_CLASSES = {
 """Type and class of the equivalent model in transformers, by norm and positions."""
 
 _OTHERS = "use --format folder or ctranslate2"
-_NOT_IN_TRANSFORMERS = ("coverage_penalty", "diversity_groups", "mbr", "lm", "protect", "inline_terms")
+_LACKS: dict[Kind, Sequence[str]] = {
+    "folder": ["lm"],
+    "ctranslate2": ["length_penalty_kind", "coverage_penalty", "diversity_groups", "patience", "lm", "protect"],
+    "transformers": [
+        "coverage_penalty", "diversity_groups", "inline_terms", "length_penalty_kind", "lm", "mbr", "protect", "split",
+    ],
+    "onnx": ["beam", "coverage_penalty", "diversity_groups", "inline_terms", "lm", "mbr", "protect", "split"],
+}  # fmt: skip
+"""The search settings that formats lack."""
 
 
 def exported_search(kind: Kind, search: SearchConfig) -> SearchConfig:
@@ -40,33 +48,19 @@ def exported_search(kind: Kind, search: SearchConfig) -> SearchConfig:
 
 def lost_settings(kind: Kind, search: SearchConfig) -> list[str]:
     """Return the names of the search settings in use that a format lacks; a directory has no language model."""
-    match kind:
-        case "ctranslate2":
-            return unsupported(search)
-        case "transformers" | "onnx":
-            off = SearchConfig()
-            names = [name for name in _NOT_IN_TRANSFORMERS if getattr(search, name) != getattr(off, name)]
-            if kind == "onnx":
-                names += ["beam"] if search.beam > 1 else []
-            elif search.length_penalty_kind != "power" and search.length_penalty:
-                names.append("length_penalty_kind")
-            if search.split == "always":
-                names.append("split")
-            return sorted(names)
-    return ["lm"] if search.lm is not None else []
+    off = SearchConfig()
+    is_used = {
+        "beam": search.beam > 1,
+        "length_penalty_kind": search.length_penalty_kind != "power" and search.length_penalty != 0,
+        "patience": search.patience == 0,
+        "split": search.split == "always",
+    }
+    return [name for name in _LACKS[kind] if is_used.get(name, getattr(search, name) != getattr(off, name))]
 
 
 def unsupported(search: SearchConfig) -> list[str]:
     """Return the names of the search settings in use that CTranslate2 does not support."""
-    is_unsupported = {
-        "length_penalty_kind": search.length_penalty_kind != "power" and search.length_penalty != 0,
-        "coverage_penalty": search.coverage_penalty != 0,
-        "diversity_groups": search.diversity_groups > 1,
-        "patience": search.patience == 0,
-        "lm": search.lm is not None,
-        "protect": bool(search.protect),
-    }
-    return [name for name, is_so in is_unsupported.items() if is_so]
+    return lost_settings("ctranslate2", search)
 
 
 def check_supported(search: SearchConfig) -> None:
