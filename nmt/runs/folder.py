@@ -58,8 +58,8 @@ class ExportInfo(Document):
     """The library for float32 matrix products in training."""
     quantization: Quantization | None = None
     """Number format of the weights, of a kind with several."""
-    has_target_tokenizer: bool = False
-    """Whether an export for ONNX Runtime has a tokenizer of its own for translations."""
+    has_target_tokenizer: bool | None = None
+    """Whether an export for ONNX Runtime has a tokenizer of its own for translations; None for other kinds."""
     positions: Annotated[int, Field(ge=2)] | None = None
     """The maximum sequence length of a model for another library, including `</s>`."""
     identical: float | None = None

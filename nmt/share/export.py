@@ -326,7 +326,7 @@ def _info(saved: Saved, kind: Kind, quantization: Quantization | None) -> Export
         public=saved.info.public,
         float32_library=saved.info.float32_library,
         quantization=quantization,
-        has_target_tokenizer=kind == "onnx" and has_target_tokenizer(saved.tokenizers, config.data.direction),
+        has_target_tokenizer=has_target_tokenizer(saved.tokenizers, config.data.direction) if kind == "onnx" else None,
         positions=None if kind == "folder" else n_positions,
     )
 
