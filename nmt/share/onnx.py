@@ -247,7 +247,9 @@ class OnnxSearcher:
             sources, targets = zip(*pairs[start : start + _PAIRS], strict=True)
             tokens = padded([[BOS, *ids, EOS] for ids in targets])
             step = _Step(self._decoder, self._encoded(sources))
-            [(logits, log_z)] = step.step(tokens[:, :-1])
+            # in two parts, of which the second one depends on the keys and values of the first, as in search
+            steps = [next(step.step(part)) for part in tokens[:, :-1].chunk(2, dim=1)]
+            logits, log_z = (torch.cat(values, 1) for values in zip(*steps, strict=True))
             by_token = logits.gather(2, tokens[:, 1:, None])[..., 0] - log_z
             for ids, row in zip(targets, by_token.tolist(), strict=True):
                 scored.append(row[: len(ids) + 1])

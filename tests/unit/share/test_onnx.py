@@ -16,7 +16,7 @@ from export_run import LINES, card_of, write_run
 from m2m import M2M
 from marian import Marian
 from nmt.errors import CheckpointError, ConfigError
-from nmt.model.transformer import ACTIVATIONS
+from nmt.model.transformer import ACTIVATIONS, Decoder
 from nmt.runs.folder import verify_export
 from nmt.runs.model import open_saved
 from nmt.search.settings import SearchConfig
@@ -74,6 +74,23 @@ def test_graph_that_computes_something_else_is_refused(tmp_path: Path, monkeypat
     with pytest.raises(CheckpointError, match="the export does not compute"):
         exported(write_run(tmp_path / "run"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("quantization", "right", "wrong"),
+    [
+        ("float32", 'decoder.key" = Identity (keys_#)', 'decoder.key" = Identity (values_#)'),
+        ("int8", 'encoder.value" = Identity (source_values_#)', 'encoder.value" = Neg (source_keys_#)'),
+    ],
+)
+def test_graph_with_wrong_cache_is_refused(
+    quantization: str, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = onnx_graph._LAYERS[Decoder]
+    assert right in layer
+    monkeypatch.setitem(onnx_graph._LAYERS, Decoder, layer.replace(right, wrong))
+    with pytest.raises(CheckpointError, match="the export does not compute"):
+        exported(write_run(tmp_path / "run"), tmp_path / "out", quantization)
 
 
 def test_tokenizer_that_spells_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
