@@ -157,7 +157,9 @@ def test_card_shows_how_to_load_it(tmp_path: Path) -> None:
     exported(write_run(tmp_path / "run"), tmp_path / "out", "int8")
     matter, text = card_of(tmp_path / "out")
     assert matter["library_name"] == "transformers.js"
-    assert "(int8, as a model of ONNX Runtime)" in text and 'MarianMTModel.from_pretrained("DIR")' in text
+    assert "(int8, as a model of ONNX Runtime)" in text
+    # without ./, transformers.js asks the Hub; without truncation, long texts have positions that the model lacks
+    assert 'MarianMTModel.from_pretrained("./DIR")' in text and "{ truncation: true }" in text
 
 
 def test_export_is_not_loaded(tmp_path: Path, nmt: Command) -> None:
