@@ -83,7 +83,7 @@ def _transformers(info: ExportInfo, direction: str, repository: str | None) -> I
 
 
 def _javascript(info: ExportInfo, direction: str, repository: str | None) -> Iterator[str]:
-    name = repository or "DIR"
+    name = repository or "./DIR"  # without ./, transformers.js takes it for a name on the Hub
     text = f"{info.tag or ''} A sentence in {language_name(direction.split('-')[0])}.".strip()
     yield from ("```js", 'import { AutoTokenizer, MarianMTModel } from "@huggingface/transformers";', "")
     yield f'const model = await MarianMTModel.from_pretrained("{name}");'
@@ -92,7 +92,7 @@ def _javascript(info: ExportInfo, direction: str, repository: str | None) -> Ite
     if info.has_target_tokenizer:
         target = "target"
         yield f'const target = await AutoTokenizer.from_pretrained("{name}/{target}"); // in a directory'
-    yield f'const [translation] = await model.generate(tokenizer("{text}"));'
+    yield f'const [translation] = await model.generate(tokenizer("{text}", {{ truncation: true }}));'
     yield from (f"console.log({target}.decode(translation, {{ skip_special_tokens: true }}));", "```")
 
 

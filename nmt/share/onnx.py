@@ -59,6 +59,7 @@ MOST_DIFFERING = 0.005
 """Maximum share of lines whose pieces may differ, where several spellings are as likely."""
 MAX_BYTES = 2**31
 """The size of a file from which on this format does not work."""
+_PAIRS = 16  # scored at once
 _MARIAN = {"model_type": "marian", "architectures": ["MarianMTModel"]}
 
 PACKAGES = ("onnx", "onnxruntime", "tokenizers")
@@ -248,8 +249,14 @@ class OnnxSearcher:
     def log_probs(self, pairs: Sequence[Pair]) -> list[list[float]]:
         """Return the log-probabilities (nats) of each pair's target tokens, `</s>` last."""
         scored = []
-        for src, tgt in pairs:
-            [(logits, log_z)] = self._step([src]).step(torch.tensor([[BOS, *tgt]]))
-            log_probs = logits[0] - log_z[0, :, None]
-            scored.append(log_probs.gather(1, torch.tensor([[i] for i in (*tgt, EOS)]))[:, 0].tolist())
+        for start in range(0, len(pairs), _PAIRS):
+            sources, targets = zip(*pairs[start : start + _PAIRS], strict=True)
+            tokens = padded([[BOS, *ids, EOS] for ids in targets])
+            step = self._step(sources)
+            # in two parts, of which the second one depends on the keys and values of the first, as in search
+            steps = [next(step.step(part)) for part in tokens[:, :-1].chunk(2, dim=1)]
+            logits, log_z = (torch.cat(values, 1) for values in zip(*steps, strict=True))
+            by_token = logits.gather(2, tokens[:, 1:, None])[..., 0] - log_z
+            for ids, row in zip(targets, by_token.tolist(), strict=True):
+                scored.append(row[: len(ids) + 1])
         return scored

@@ -166,6 +166,19 @@ def test_typing_loads_and_keys_translate_copy_and_swap(page: Page, site: Site) -
     assert page.tab.evaluate(SHOWN) == [] and page.get("copy", "disabled")
 
 
+def test_lines_that_are_translated_already_take_no_time(page: Page, site: Site) -> None:
+    visit(page, site)
+    page.tab.evaluate("text.value = Array.from(Array(2000).keys(), number => `zeile ${number}`).join('\\n')")
+    page.press("Enter", CTRL)
+    shown = "result.ariaBusy === 'false' && result.children.length"
+    wait(page, f"{shown} === 2000", 60)
+    begin = time.monotonic()
+    page.tab.evaluate("text.value += '\\nende'")
+    page.press("Enter", CTRL)
+    wait(page, f"{shown} === 2001", 60)
+    assert time.monotonic() - begin < 5, "a timer between the lines would take 8 s"
+
+
 def test_text_from_right_to_left_has_its_direction(page: Page, site: Site) -> None:
     visit(page, site)
     page.write("hello\nمرحبا")

@@ -16,7 +16,7 @@ from export_run import LINES, card_of, write_run
 from m2m import M2M
 from marian import Marian
 from nmt.errors import CheckpointError, ConfigError
-from nmt.model.transformer import ACTIVATIONS
+from nmt.model.transformer import ACTIVATIONS, Decoder
 from nmt.runs.folder import verify_export
 from nmt.runs.model import open_saved
 from nmt.search.settings import SearchConfig
@@ -74,6 +74,23 @@ def test_graph_that_computes_something_else_is_refused(tmp_path: Path, monkeypat
     with pytest.raises(CheckpointError, match="the export does not compute"):
         exported(write_run(tmp_path / "run"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("quantization", "right", "wrong"),
+    [
+        ("float32", 'decoder.key" = Identity (keys_#)', 'decoder.key" = Identity (values_#)'),
+        ("int8", 'encoder.value" = Identity (source_values_#)', 'encoder.value" = Neg (source_keys_#)'),
+    ],
+)
+def test_graph_with_wrong_cache_is_refused(
+    quantization: str, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = onnx_graph._LAYERS[Decoder]
+    assert right in layer
+    monkeypatch.setitem(onnx_graph._LAYERS, Decoder, layer.replace(right, wrong))
+    with pytest.raises(CheckpointError, match="the export does not compute"):
+        exported(write_run(tmp_path / "run"), tmp_path / "out", quantization)
 
 
 def test_tokenizer_that_spells_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +157,9 @@ def test_card_shows_how_to_load_it(tmp_path: Path) -> None:
     exported(write_run(tmp_path / "run"), tmp_path / "out", "int8")
     matter, text = card_of(tmp_path / "out")
     assert matter["library_name"] == "transformers.js"
-    assert "(int8, as a model of ONNX Runtime)" in text and 'MarianMTModel.from_pretrained("DIR")' in text
+    assert "(int8, as a model of ONNX Runtime)" in text
+    # without ./, transformers.js asks the Hub; without truncation, long texts have positions that the model lacks
+    assert 'MarianMTModel.from_pretrained("./DIR")' in text and "{ truncation: true }" in text
 
 
 def test_export_is_not_loaded(tmp_path: Path, nmt: Command) -> None:
