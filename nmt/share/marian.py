@@ -21,7 +21,7 @@ import yaml
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 from torch import Tensor
 
-from nmt.console import listed, printable
+from nmt.console import listed, printable, say
 from nmt.errors import DataError
 from nmt.files.compressed import damage, open_zip
 from nmt.files.read import open_regular
@@ -29,12 +29,16 @@ from nmt.files.write import write_file, writing
 from nmt.files.yaml12 import parse_yaml
 from nmt.model.embedding import TABLES
 from nmt.runs.checkpoint import save_tensors
+from nmt.share.engine import made_up_lines
 from nmt.share.public_vocabulary import ABSENT, WEIGHTS, check_setting, pieces_in, read_small, segmenter_in
 from nmt.share.transformers import OUTPUT_BIAS, TABLE_NAMES, ids_of
+from nmt.translate.loading import Translator
 
 _SETTINGS = "special:model.yml"
 """The name of the array that has the settings of the model, in YAML."""
 _MOST_UNPACKED = 4  # times the size of the file
+_GREEDY = {"beam": 1, "max_length_ratio": 2, "max_length_offset": 3, "split": "never"}
+"""Settings of a search like Marian's with `--beam-size 1 --max-length-factor 2`, which counts no `</s>`."""
 _SUPPORTED: Any = parse_yaml(
     """
 type: [transformer]
@@ -132,6 +136,32 @@ def is_original(name: str) -> bool:
     return any(path.glob("*.npz")) and not (path / "config.json").exists()
 
 
+def compare(folder: Path, run: Path) -> None:
+    """Compare ten greedy translations of a run with those of Marian, if pymarian is installed.
+
+    folder: the directory that `converted` yields. Raises DataError if fewer than eight are equal.
+    """
+    try:
+        from pymarian import Translator as Marian
+    except ImportError:
+        return
+    translator = Translator.load(run, precision="float32")
+    src = translator.tokenizers[translator.config.data.src]
+    lines = made_up_lines(src, 10)
+    ours = translator.translate_lines(lines, translator.search_settings(_GREEDY))
+    # with vocabularies that do not segment, since not all of Marian's do: it gets and returns pieces
+    files = f"--models {folder}/marian.npz --vocabs {folder}/vocab.json {folder}/target_vocab.json"
+    marian = Marian(f"{files} --beam-size 1 --max-length-factor 2 --cpu-threads 1 --quiet")
+    theirs = marian.translate([" ".join(src.pieces(src.encode(line))) for line in lines])
+    n_equal = 0
+    for [translation], pieces in zip(ours, theirs, strict=True):
+        n_equal += translation.text == pieces.replace(" ", "").replace("\u2581", " ").strip()
+    equal = f"{n_equal} of 10 translations are those of Marian"
+    if n_equal < 8:
+        raise DataError(f"{folder}: not imported: only {equal}")
+    say(equal)
+
+
 @contextmanager
 def converted(name: str) -> Iterator[Path]:
     """Write a model as one of transformers to a directory, which is yielded, and removed in the end.
@@ -188,6 +218,7 @@ def _convert(place: Path, folder: Path) -> None:
     }
     for name, content in {"vocab": src, "target_vocab": tgt, "config": config}.items():
         write_file(folder / f"{name}.json", json.dumps(content).encode())
+    (folder / "marian.npz").symlink_to(weights.resolve())  # Marian takes no paths with spaces
     for card in weights.parent.glob("README.md"):
         write_file(folder / card.name, read_small(card.parent, card.name))
 

@@ -33,7 +33,7 @@ from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
 from nmt.search.forced import check_inference
-from nmt.share.marian import converted, is_original
+from nmt.share.marian import compare, converted, is_original
 from nmt.share.public_vocabulary import (
     ABSENT,
     NOT_MARIAN,
@@ -150,11 +150,13 @@ def import_model(request: ImportOptions) -> Imported:
     if not is_original(request.name):
         return _imported(request, *located(request.name))
     with converted(request.name) as folder:
-        return _imported(request, folder, Path(request.name).resolve().stem, None)
+        return _imported(request, folder, Path(request.name).resolve().stem, None, True)
 
 
-def _imported(request: ImportOptions, folder: Path, name: str, revision: str | None) -> Imported:
-    """Make a run of a model of transformers in a folder."""
+def _imported(
+    request: ImportOptions, folder: Path, name: str, revision: str | None, is_converted: bool = False
+) -> Imported:
+    """Make a run of a model of transformers in a folder. is_converted: whether Marian has trained it."""
     theirs = _settings(folder)
     path = next((folder / name for name in WEIGHTS if (folder / name).exists()), folder / WEIGHTS[0])
     with _opened(path) as (take, left):
@@ -193,6 +195,8 @@ def _imported(request: ImportOptions, folder: Path, name: str, revision: str | N
     info = PublicModel(name=name, revision=revision, license=stated_license(folder), parameters=model.n_parameters)
     with alone_in(output.absolute().parent, "imports"), writing(output), staged(output, is_directory=True) as part:
         _write(RunDir(part), config, tokenizers, model, info)
+        if is_converted and not request.keep_pieces_of:
+            compare(folder, part)
     return Imported(output, config, tokenizers, info, full, whole.n_parameters)
 
 
