@@ -92,7 +92,7 @@ _SIZES = {
     "activation_function": "transformer-ffn-activation",
 }
 """Settings by their names in transformers."""
-_NAMES = """
+_NAMES = """\
 Wemb model.shared.weight
 encoder_Wemb model.encoder.embed_tokens.weight
 decoder_Wemb model.decoder.embed_tokens.weight
@@ -190,9 +190,9 @@ def _convert(place: Path, folder: Path) -> None:
     pairs = zip(vocabularies, ("source.spm", "target.spm"), strict=True)
     pieces = [_pieces(weights.parent, name, segmenter, folder) for name, segmenter in pairs]
     lengths = {name: len(tensors[name]) for name in TABLE_NAMES if name in tensors}
-    *_, n_logits = [0, *lengths.values()]
-    # all tables get equally many rows, the last of which stands for padding
-    n_rows = 1 + max(lengths.values(), default=0)
+    all_lengths = [0, *lengths.values()]
+    n_logits = all_lengths[-1]
+    n_rows = 1 + max(all_lengths)  # of all tables; the last stands for padding
     for name, n in lengths.items():
         tensors[name] = F.pad(tensors[name], (0, 0, 0, n_rows - n))
     shared = tensors.pop(TABLE_NAMES[0], torch.empty(0, 0))
@@ -224,7 +224,10 @@ def _convert(place: Path, folder: Path) -> None:
 
 
 def _located(place: Path) -> tuple[Path, list[str], dict[str, Any]]:
-    """Return the file of weights, the names of the vocabularies beside it, and the settings of translation."""
+    """Return the file of weights, the names of the vocabularies beside it, and the settings of translation.
+
+    place: the file of weights, or a directory.
+    """
     folder, name = (place, "model.npz") if place.is_dir() else (place.parent, place.name)
     decoder: Any = {"models": [name], "vocabs": ["vocab.spm", "vocab.spm"]}
     for file in ("decoder.yml", f"{name}.decoder.yml"):
@@ -238,7 +241,7 @@ def _located(place: Path) -> tuple[Path, list[str], dict[str, Any]]:
         raise DataError(f"{folder}: decoder.yml must name models, and vocabularies for two languages") from error
     if place != folder:
         models = [name]
-    if len(models) != 1 or not models[0].endswith(".npz"):
+    if [PurePosixPath(model).suffix for model in models] != [".npz"]:
         unsupported = "ensembles and binary models are not supported: give the .npz file of one model"
         raise DataError(printable(f"{place}: has the models {listed(models, 3)}; {unsupported}"))
     return folder / models[0], [src, tgt], decoder
@@ -249,7 +252,7 @@ def _read(weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
     Raises DataError if an array is missing, damaged or unknown, or a setting unsupported.
     """
-    names = dict(line.split() for line in _NAMES.strip().split("\n"))
+    names = dict(map(str.split, _NAMES.splitlines()))
     tensors = {}
     with damage(weights, "npz"), open_regular(weights) as file, np.load(file, allow_pickle=False) as arrays:
         if sum(info.file_size for info in arrays.zip.infolist()) > _MOST_UNPACKED * weights.stat().st_size:
@@ -279,8 +282,7 @@ def _pieces(folder: Path, name: str, segmenter: str, output: Path) -> list[str]:
         model = segmenter_in(folder, name)
         pieces = [piece.piece for piece in ModelProto.FromString(model).pieces]
         if any(re.fullmatch(">>.+<<", piece) for piece in pieces):
-            only = "which is supported only beside .yml files"
-            raise DataError(f"{folder}: has tags of languages in an .spm file, {only}")
+            raise DataError(f"{folder / name}: tags of languages in an .spm file are supported only beside .yml files")
     else:
         model = segmenter_in(folder, segmenter)
         with damage(folder / name, "YAML"):  # in which all keys are text; only libyaml is fast enough

@@ -148,14 +148,12 @@ def import_model(request: ImportOptions) -> Imported:
     the repository cannot be downloaded, and ConfigError if its name is invalid.
     """
     if not is_original(request.name):
-        return _imported(request, *located(request.name))
+        return _imported(request, *located(request.name), False)
     with converted(request.name) as folder:
         return _imported(request, folder, Path(request.name).resolve().stem, None, True)
 
 
-def _imported(
-    request: ImportOptions, folder: Path, name: str, revision: str | None, is_converted: bool = False
-) -> Imported:
+def _imported(request: ImportOptions, folder: Path, name: str, revision: str | None, is_converted: bool) -> Imported:
     """Make a run of a model of transformers in a folder. is_converted: whether Marian has trained it."""
     theirs = _settings(folder)
     path = next((folder / name for name in WEIGHTS if (folder / name).exists()), folder / WEIGHTS[0])
@@ -241,7 +239,6 @@ def _config(
     """Return the configuration of the run."""
     generation = read_optional(folder, "generation_config.json") or theirs
     is_joint = len(vocabulary.pieces) == 1
-    is_tied = theirs.get("tie_word_embeddings", True)
     penalty = generation.get("length_penalty")
     if penalty is None:
         penalty = 1.0
@@ -249,9 +246,7 @@ def _config(
     kind = {"norm": "post", "output_bias": True, "start_embedding": "zero", "positions": positions}
     if theirs["model_type"] == "m2m_100":
         kind = {"norm": "pre", "output_bias": "fixed", "start_embedding": "end", "positions": "fairseq"}
-    tied = "none"
-    if is_tied:
-        tied = "all" if is_joint else "target"
+    tied = "all" if is_joint else "target"
     tree = {
         "data": {"train": []} | (directions or {"direction": vocabulary.direction}),
         "tokenizer": {"joint": is_joint, "vocab_size": max(300, *map(len, vocabulary.pieces))},
@@ -263,7 +258,7 @@ def _config(
             "decoder_layers": theirs.get("decoder_layers"),
             **kind,
             "activation": MARIAN_ACTIVATIONS[theirs["activation_function"]],
-            "tie_embeddings": tied,
+            "tie_embeddings": tied if theirs.get("tie_word_embeddings", True) else "none",
             "embedding_dropout": theirs.get("dropout", 0.1),
             "residual_dropout": theirs.get("dropout", 0.1),
             "attention_dropout": theirs.get("attention_dropout", 0.0),
