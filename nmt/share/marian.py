@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -21,20 +21,26 @@ import yaml
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 from torch import Tensor
 
-from nmt.console import listed, printable
+from nmt.console import listed, printable, say
 from nmt.errors import DataError
 from nmt.files.compressed import damage, open_zip
 from nmt.files.read import open_regular
 from nmt.files.write import write_file, writing
-from nmt.files.yaml12 import parse_yaml, shown
+from nmt.files.yaml12 import parse_yaml
+from nmt.model.embedding import TABLES
 from nmt.runs.checkpoint import save_tensors
-from nmt.share.public_vocabulary import ABSENT, WEIGHTS, pieces_in, read_small, segmenter_in
-from nmt.share.transformers import OUTPUT_BIAS, ids_of
+from nmt.share.engine import made_up_lines
+from nmt.share.public_vocabulary import ABSENT, WEIGHTS, check_setting, pieces_in, read_small, segmenter_in
+from nmt.share.transformers import OUTPUT_BIAS, TABLE_NAMES, ids_of
+from nmt.translate.loading import Translator
 
 _SETTINGS = "special:model.yml"
 """The name of the array that has the settings of the model, in YAML."""
 _MOST_UNPACKED = 4  # times the size of the file
-_SUPPORTED = b"""
+_GREEDY = {"beam": 1, "max_length_ratio": 2, "max_length_offset": 3, "split": "never"}
+"""Settings of a search like Marian's with `--beam-size 1 --max-length-factor 2`, which counts no `</s>`."""
+_SUPPORTED: Any = parse_yaml(
+    """
 type: [transformer]
 transformer-preprocess: ["", d]
 transformer-postprocess: [dan, an]
@@ -67,7 +73,9 @@ tied-embeddings-all: [false, true]
 tied-embeddings-src: [false, true]
 output-omit-bias: [false, true]
 ulr: [false]
-"""
+""",
+    "",
+)
 """The supported values of settings; the first stands for a setting that an older version of Marian lacks."""
 _REASONS = {
     "transformer-preprocess": " (Marian 1.12 translates with a pre-norm model otherwise than it scores)",
@@ -84,8 +92,8 @@ _SIZES = {
     "activation_function": "transformer-ffn-activation",
 }
 """Settings by their names in transformers."""
-_NAMES = """
-Wemb Wemb
+_NAMES = """\
+Wemb model.shared.weight
 encoder_Wemb model.encoder.embed_tokens.weight
 decoder_Wemb model.decoder.embed_tokens.weight
 decoder_ff_logit_out_Wt lm_head.weight
@@ -118,7 +126,6 @@ _ffn_ffn_ln_scale final_layer_norm.weight
 _ffn_ffn_ln_bias final_layer_norm.bias
 """
 """The names of tensors in Marian and in transformers; after those of tables and bias, those of a layer's parts."""
-_TABLES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
 
 
 def is_original(name: str) -> bool:
@@ -129,12 +136,37 @@ def is_original(name: str) -> bool:
     return any(path.glob("*.npz")) and not (path / "config.json").exists()
 
 
-@contextmanager
-def converted(name: str) -> Iterator[tuple[Path, dict[str, object]]]:
-    """Write a model as one of transformers to a directory that is removed in the end.
+def compare(folder: Path, run: Path) -> None:
+    """Compare ten greedy translations of a run with those of Marian, if pymarian is installed.
 
-    Yields the directory, and settings of `model` that a model of transformers need not have. Raises DataError or
-    ConfigError if files are missing, damaged or unsupported.
+    folder: the directory that `converted` yields. Raises DataError if fewer than eight are equal.
+    """
+    try:
+        from pymarian import Translator as Marian
+    except ImportError:
+        return
+    translator = Translator.load(run, precision="float32")
+    src = translator.tokenizers[translator.config.data.src]
+    lines = made_up_lines(src, 10)
+    ours = translator.translate_lines(lines, translator.search_settings(_GREEDY))
+    # with vocabularies that do not segment, since not all of Marian's do: it gets and returns pieces
+    files = f"--models {folder}/marian.npz --vocabs {folder}/vocab.json {folder}/target_vocab.json"
+    marian = Marian(f"{files} --beam-size 1 --max-length-factor 2 --cpu-threads 1 --quiet")
+    theirs = marian.translate([" ".join(src.pieces(src.encode(line))) for line in lines])
+    n_equal = 0
+    for [translation], pieces in zip(ours, theirs, strict=True):
+        n_equal += translation.text == pieces.replace(" ", "").replace("\u2581", " ").strip()
+    equal = f"{n_equal} of 10 translations are those of Marian"
+    if n_equal < 8:
+        raise DataError(f"{folder}: not imported: only {equal}")
+    say(equal)
+
+
+@contextmanager
+def converted(name: str) -> Iterator[Path]:
+    """Write a model as one of transformers to a directory, which is yielded, and removed in the end.
+
+    Raises DataError or ConfigError if files are missing, damaged or unsupported.
     """
     path = Path(name)
     with TemporaryDirectory() as scratch, writing(Path(scratch)):
@@ -145,27 +177,31 @@ def converted(name: str) -> Iterator[tuple[Path, dict[str, object]]]:
                 with damage(name, "zip"), open_zip(path, name, path.stat().st_size) as archive:
                     archive.extractall(scratch)
                 path = Path(scratch)
-            yield folder, _convert(*_located(path), folder)
+            _convert(path, folder)
+            yield folder
         except DataError as error:
             raise DataError(str(error).replace(str(folder), name).replace(scratch, name)) from error
 
 
-def _convert(weights: Path, names: list[str], decoder: Mapping[str, Any], folder: Path) -> dict[str, object]:
-    """Write a model of transformers to a folder. Returns the settings that it has besides; see `_located`."""
+def _convert(place: Path, folder: Path) -> None:
+    """Write a model of transformers to a folder. place: the file of weights, or a directory."""
+    weights, vocabularies, decoder = _located(place)
     theirs, tensors = _read(weights)
-    pieces = _vocabularies(weights.parent, names, folder)
-    shared = tensors.get("Wemb", torch.empty(0, 0))
+    pairs = zip(vocabularies, ("source.spm", "target.spm"), strict=True)
+    pieces = [_pieces(weights.parent, name, segmenter, folder) for name, segmenter in pairs]
+    lengths = {name: len(tensors[name]) for name in TABLE_NAMES if name in tensors}
+    all_lengths = [0, *lengths.values()]
+    n_logits = all_lengths[-1]
+    n_rows = 1 + max(all_lengths)  # of all tables; the last stands for padding
+    for name, n in lengths.items():
+        tensors[name] = F.pad(tensors[name], (0, 0, 0, n_rows - n))
+    shared = tensors.pop(TABLE_NAMES[0], torch.empty(0, 0))
+    src_table, tgt_table = (tensors.setdefault(name, shared) for name in TABLE_NAMES[1:3])
     if theirs["output-omit-bias"]:
-        tensors[OUTPUT_BIAS] = torch.zeros(1, len(tensors.get(_TABLES[1], shared)))
-    # rows that the model lacks, the last of which stands for padding
-    tables = tensors.keys() & {*_TABLES, "Wemb"}
-    n_rows = 1 + max((len(tensors[name]) for name in tables), default=0)
-    for name in tables:
-        tensors[name] = F.pad(tensors[name], (0, 0, 0, n_rows - len(tensors[name])))
-    if (bias := tensors.get(OUTPUT_BIAS)) is not None:
-        tensors[OUTPUT_BIAS] = F.pad(bias, (0, n_rows - bias.size(1)), value=ABSENT)
-    shared = tensors.pop("Wemb", shared)
-    src_table, tgt_table = (tensors.setdefault(name, shared) for name in _TABLES[:2])
+        tensors[OUTPUT_BIAS] = torch.zeros(1, n_logits)
+    if OUTPUT_BIAS in tensors:
+        tensors[OUTPUT_BIAS] = F.pad(tensors[OUTPUT_BIAS], (0, n_rows - n_logits), value=ABSENT)
+    tensors["model.encoder.embed_positions.weight"] = TABLES["marian"](64, 64)  # any size shows of which kind they are
     save_tensors(folder / WEIGHTS[0], tensors)
     src, tgt = (ids_of([*side, *(f"<unused {i}>" for i in range(len(side), n_rows))]) for side in pieces)
     config = {ours: theirs.get(name) for ours, name in _SIZES.items()} | {
@@ -173,7 +209,7 @@ def _convert(weights: Path, names: list[str], decoder: Mapping[str, Any], folder
         "scale_embedding": True,
         "vocab_size": n_rows,
         "share_encoder_decoder_embeddings": src == tgt and src_table is tgt_table,
-        "tie_word_embeddings": theirs["tied-embeddings-all"] or theirs["tied-embeddings"],
+        "tie_word_embeddings": TABLE_NAMES[-1] not in tensors,
         "pad_token_id": n_rows - 1,
         "decoder_start_token_id": n_rows - 1,
         "eos_token_id": src.get("</s>"),
@@ -182,12 +218,9 @@ def _convert(weights: Path, names: list[str], decoder: Mapping[str, Any], folder
     }
     for name, content in {"vocab": src, "target_vocab": tgt, "config": config}.items():
         write_file(folder / f"{name}.json", json.dumps(content).encode())
+    (folder / "marian.npz").symlink_to(weights.resolve())  # Marian takes no paths with spaces
     for card in weights.parent.glob("README.md"):
         write_file(folder / card.name, read_small(card.parent, card.name))
-    return {"positions": "marian", "output_bias": "fixed" if theirs["output-omit-bias"] else True}
-
-
-# --- files ----------------------------------------------------------------------------------------
 
 
 def _located(place: Path) -> tuple[Path, list[str], dict[str, Any]]:
@@ -195,51 +228,38 @@ def _located(place: Path) -> tuple[Path, list[str], dict[str, Any]]:
 
     place: the file of weights, or a directory.
     """
-    folder = place if place.is_dir() else place.parent
-    path = folder / f"{'model.npz' if place.is_dir() else place.name}.decoder.yml"
-    if not path.exists():
-        path = folder / "decoder.yml"
-    decoder: dict[str, Any] = {"models": ["model.npz"], "vocabs": ["vocab.spm", "vocab.spm"]}
-    if path.exists():
-        decoder = _parsed(read_small(folder, path.name), path)
+    folder, name = (place, "model.npz") if place.is_dir() else (place.parent, place.name)
+    decoder: Any = {"models": [name], "vocabs": ["vocab.spm", "vocab.spm"]}
+    for file in ("decoder.yml", f"{name}.decoder.yml"):
+        if (folder / file).exists():
+            decoder = parse_yaml(read_small(folder, file).decode(errors="replace"), f"{folder / file}")
     try:  # without their directories, which may be those of another machine
         models, (src, tgt) = (
             [PurePosixPath(name).name for name in decoder[setting]] for setting in ("models", "vocabs")
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: must name models, and vocabularies for two languages") from error
+        raise DataError(f"{folder}: decoder.yml must name models, and vocabularies for two languages") from error
     if place != folder:
-        models = [place.name]
-    if len(models) != 1 or not models[0].endswith(".npz"):
+        models = [name]
+    if [PurePosixPath(model).suffix for model in models] != [".npz"]:
         unsupported = "ensembles and binary models are not supported: give the .npz file of one model"
         raise DataError(printable(f"{place}: has the models {listed(models, 3)}; {unsupported}"))
     return folder / models[0], [src, tgt], decoder
 
 
-def _parsed(data: bytes, where: object) -> dict[str, Any]:
-    """Return the content of a YAML document, which must be a mapping. Raises DataError or ConfigError."""
-    content = parse_yaml(data.decode(errors="replace"), str(where))
-    if not isinstance(content, dict):
-        raise DataError(f"{where}: damaged: must contain settings by name")
-    return content
-
-
 def _read(weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the settings of a model, and its tensors by their names in transformers, and `Wemb`.
+    """Return the settings of a model, and its tensors by their names in transformers.
 
     Raises DataError if an array is missing, damaged or unknown, or a setting unsupported.
     """
-    names = dict(line.split() for line in _NAMES.strip().split("\n"))
+    names = dict(map(str.split, _NAMES.splitlines()))
     tensors = {}
     with damage(weights, "npz"), open_regular(weights) as file, np.load(file, allow_pickle=False) as arrays:
         if sum(info.file_size for info in arrays.zip.infolist()) > _MOST_UNPACKED * weights.stat().st_size:
             raise DataError(f"{weights}: unpacks to more than {_MOST_UNPACKED} times its size, as weights never do")
-        theirs = _parsed(arrays[_SETTINGS].tobytes().rstrip(b"\0"), weights)
-        for name, supported in _parsed(_SUPPORTED, "").items():
-            value = theirs.setdefault(name, supported[0])
-            if value not in supported:
-                known = listed(map(shown, supported), last="or")
-                raise DataError(f"{weights}: {name} is {shown(value)}, but must be {known}{_REASONS.get(name, '')}")
+        theirs: Any = parse_yaml(arrays[_SETTINGS].tobytes().rstrip(b"\0").decode(errors="replace"), str(weights))
+        for name, supported in _SUPPORTED.items():
+            check_setting(weights, name, theirs.setdefault(name, supported[0]), supported, _REASONS.get(name, ""))
         for name in {*arrays.files} - {_SETTINGS}:
             tensor = torch.from_numpy(arrays[name])
             layer = re.fullmatch("(encoder|decoder)_l([0-9]{1,4})(_.+)", name)
@@ -248,36 +268,26 @@ def _read(weights: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
                 raise DataError(printable(f"{weights}: the array {name} ({tensor.dtype}) is not supported"))
             if layer:
                 part = f"model.{layer[1]}.layers.{int(layer[2]) - 1}.{part}"
-                tensor = tensor.T.contiguous() if name[-2] == "W" else tensor.squeeze(0)
+                tensor = tensor.T if name[-2] == "W" else tensor.squeeze(0)
             tensors[part] = tensor
     return theirs, tensors
 
 
-# --- vocabularies ---------------------------------------------------------------------------------
+def _pieces(folder: Path, name: str, segmenter: str, output: Path) -> list[str]:
+    """Return the pieces of a language, and copy its segmenter to another folder.
 
-_TAG = re.compile(">>.+<<")
-
-
-def _vocabularies(folder: Path, names: list[str], output: Path) -> list[list[str]]:
-    """Return the pieces of both languages, and copy their segmenters to a folder.
-
-    Raises DataError if files are missing, damaged or unsupported.
+    name: the file of the vocabulary. Raises DataError if files are missing, damaged or unsupported.
     """
-    segmenters = ["source.spm", "target.spm"]
-    has_segmenters = all(name.endswith(".spm") for name in names)
-    models = [segmenter_in(folder, name) for name in (names if has_segmenters else segmenters)]
-    for name, model in zip(segmenters, models, strict=True):
-        write_file(output / name, model)
-    if not has_segmenters:
-        return [pieces_in(folder / name, _entries(folder, name), None) for name in names]
-    pieces = [[piece.piece for piece in ModelProto.FromString(model).pieces] for model in models]
-    if any(map(_TAG.fullmatch, pieces[0])):
-        raise DataError(f"{folder}: has tags of languages in an .spm file, which is supported only beside .yml files")
+    if name.endswith(".spm"):
+        model = segmenter_in(folder, name)
+        pieces = [piece.piece for piece in ModelProto.FromString(model).pieces]
+        if any(re.fullmatch(">>.+<<", piece) for piece in pieces):
+            raise DataError(f"{folder / name}: tags of languages in an .spm file are supported only beside .yml files")
+    else:
+        model = segmenter_in(folder, segmenter)
+        with damage(folder / name, "YAML"):  # in which all keys are text; only libyaml is fast enough
+            loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+            ids = {piece: int(i) for piece, i in yaml.load(read_small(folder, name), loader).items()}
+        pieces = pieces_in(folder / name, ids, None)
+    write_file(output / segmenter, model)
     return pieces
-
-
-def _entries(folder: Path, name: str) -> dict[str, int]:
-    """Return the ids of pieces in a YAML file, in which all keys are text; only libyaml is fast enough."""
-    with damage(folder / name, "YAML"):
-        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-        return {piece: int(i) for piece, i in yaml.load(read_small(folder, name), loader).items()}

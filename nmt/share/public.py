@@ -23,7 +23,6 @@ from torch import Tensor
 from nmt import __version__
 from nmt.config import Config
 from nmt.config.load import check_config, dump_config
-from nmt.console import listed
 from nmt.errors import ConfigError, DataError, error_text
 from nmt.files.read import DOCUMENT_BYTES
 from nmt.files.write import alone_in, staged, write_file, writing
@@ -34,13 +33,14 @@ from nmt.runs.checkpoint import save_checkpoint
 from nmt.runs.folder import require_empty
 from nmt.runs.info import PublicModel, RunInfo, Selected, write_info, write_selected
 from nmt.search.forced import check_inference
-from nmt.share.marian import converted, is_original
+from nmt.share.marian import compare, converted, is_original
 from nmt.share.public_vocabulary import (
     ABSENT,
     NOT_MARIAN,
     WEIGHTS,
     ImportOptions,
     check_content,
+    check_setting,
     cut_vocabulary,
     located,
     m2m_tokenizers,
@@ -53,6 +53,7 @@ from nmt.share.public_vocabulary import (
 from nmt.share.transformers import (
     MARIAN_ACTIVATIONS,
     OUTPUT_BIAS,
+    TABLE_NAMES,
     tables_of,
     units_of,
     weights_of,
@@ -71,6 +72,8 @@ missing."""
 _EQUAL = [("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_dim", "decoder_ffn_dim")]
 _STARTS = {"marian": "pad_token_id", "m2m_100": "eos_token_id"}
 """The name of the token with which the decoder starts."""
+_KINDS_OF_POSITIONS = {"marian": ["sinusoidal", "marian"], "m2m_100": ["marian"]}
+"""The first is that of models that store none. Those of fairseq are Marian's, but begin with the third."""
 
 
 @dataclass(frozen=True)
@@ -145,20 +148,18 @@ def import_model(request: ImportOptions) -> Imported:
     the repository cannot be downloaded, and ConfigError if its name is invalid.
     """
     if not is_original(request.name):
-        return _imported(request, *located(request.name), {})
-    with converted(request.name) as (folder, settings):
-        return _imported(request, folder, Path(request.name).resolve().stem, None, settings)
+        return _imported(request, *located(request.name), False)
+    with converted(request.name) as folder:
+        return _imported(request, folder, Path(request.name).resolve().stem, None, True)
 
 
-def _imported(
-    request: ImportOptions, folder: Path, name: str, revision: str | None, settings: Mapping[str, object]
-) -> Imported:
-    """Make a run of a model of transformers in a folder. settings: those of `model` that its format does not have."""
+def _imported(request: ImportOptions, folder: Path, name: str, revision: str | None, is_converted: bool) -> Imported:
+    """Make a run of a model of transformers in a folder. is_converted: whether Marian has trained it."""
     theirs = _settings(folder)
     path = next((folder / name for name in WEIGHTS if (folder / name).exists()), folder / WEIGHTS[0])
     with _opened(path) as (take, left):
         for setting, (names, dim) in _SIZES.items():  # before anything of such a size is made
-            size = [*take(names.split(), True).shape, 0, 0][dim]
+            size = [*take(names, True).shape, 0, 0][dim]
             if theirs.get(setting) not in (None, size):
                 raise DataError(f"{folder}: {setting} is {theirs[setting]!r} in config.json, but {size} in {path.name}")
         read_tokenizers = marian_tokenizers if theirs["model_type"] == "marian" else m2m_tokenizers
@@ -169,15 +170,8 @@ def _imported(
             tokenizers, kept = cut_vocabulary(full, request.keep_pieces_of)
         vocabulary = tokenizers.imported
         assert vocabulary is not None, "cut from an imported one"
-        stored = left & _POSITIONS
-        if (
-            stored
-            and not full.imported.languages
-            and all(_are_positions("marian", take([name], True)) for name in stored)
-        ):
-            settings = {**settings, "positions": "marian"}
-            left -= _POSITIONS
-        config = _config(folder, theirs, settings, vocabulary, request.languages)
+        positions = _stored_positions(path, take, left, theirs["model_type"])
+        config = _config(folder, theirs, positions, vocabulary, request.languages)
         output = request.run or Path("runs") / name.replace("/", "-")
         require_empty(output)
         with torch.device("meta"):  # memory is allocated where weights are copied
@@ -199,6 +193,8 @@ def _imported(
     info = PublicModel(name=name, revision=revision, license=stated_license(folder), parameters=model.n_parameters)
     with alone_in(output.absolute().parent, "imports"), writing(output), staged(output, is_directory=True) as part:
         _write(RunDir(part), config, tokenizers, model, info)
+        if is_converted and not request.keep_pieces_of:
+            compare(folder, part)
     return Imported(output, config, tokenizers, info, full, whole.n_parameters)
 
 
@@ -222,44 +218,35 @@ def _settings(folder: Path) -> dict[str, Any]:
     """Return config.json. Raises DataError if it is not the configuration of a supported model."""
     config = read_json(folder, "config.json")
     where = folder / "config.json"
-    if (kind := config.get("model_type")) not in [*_OPTIONS]:  # it may be unhashable
-        raise DataError(f"{where}: model_type is {kind!r}; supported are {' and '.join(_OPTIONS)}")
+    kind: Any = config.get("model_type")
+    check_setting(where, "model_type", kind, [*_OPTIONS])
     for name, supported in _OPTIONS[kind].items():
         default = None if name == "scale_embedding" else supported
-        if config.get(name, default) != supported:
-            raise DataError(f"{where}: {name} is {config.get(name)!r}; only {supported} is supported")
+        check_setting(where, name, config.get(name, default), [supported])
     for first, second in [*_EQUAL, ("decoder_start_token_id", _STARTS[kind])]:
-        if config.get(first) != config.get(second):
-            values = f"{first} is {config.get(first)!r} and {second} is {config.get(second)!r}"
-            raise DataError(f"{where}: {values}; only models in which both are equal are supported")
-    activation = config.get("activation_function")
-    if activation not in [*MARIAN_ACTIVATIONS]:  # it may be unhashable
-        known = listed(MARIAN_ACTIVATIONS, last="or")
-        raise DataError(f"{where}: activation_function is {activation!r}; supported are {known}")
+        check_setting(where, first, config.get(first), [config.get(second)], f", like {second}")
+    check_setting(where, "activation_function", config.get("activation_function"), [*MARIAN_ACTIVATIONS])
     return config
 
 
 def _config(
     folder: Path,
     theirs: Mapping[str, Any],
-    settings: Mapping[str, object],
+    positions: str,
     vocabulary: ImportedVocabulary,
     languages: Sequence[str],
 ) -> Config:
-    """Return the configuration of the run. settings: others of the section `model`."""
+    """Return the configuration of the run."""
     generation = read_optional(folder, "generation_config.json") or theirs
     is_joint = len(vocabulary.pieces) == 1
-    is_tied = theirs.get("tie_word_embeddings", True)
     penalty = generation.get("length_penalty")
     if penalty is None:
         penalty = 1.0
     directions: dict[str, object] = {"languages": [*languages], "directions": "all"} if languages else {}
-    kind = {"norm": "post", "output_bias": True, "start_embedding": "zero"}
+    kind = {"norm": "post", "output_bias": True, "start_embedding": "zero", "positions": positions}
     if theirs["model_type"] == "m2m_100":
         kind = {"norm": "pre", "output_bias": "fixed", "start_embedding": "end", "positions": "fairseq"}
-    tied = "none"
-    if is_tied:
-        tied = "all" if is_joint else "target"
+    tied = "all" if is_joint else "target"
     tree = {
         "data": {"train": []} | (directions or {"direction": vocabulary.direction}),
         "tokenizer": {"joint": is_joint, "vocab_size": max(300, *map(len, vocabulary.pieces))},
@@ -271,12 +258,11 @@ def _config(
             "decoder_layers": theirs.get("decoder_layers"),
             **kind,
             "activation": MARIAN_ACTIVATIONS[theirs["activation_function"]],
-            "tie_embeddings": tied,
+            "tie_embeddings": tied if theirs.get("tie_word_embeddings", True) else "none",
             "embedding_dropout": theirs.get("dropout", 0.1),
             "residual_dropout": theirs.get("dropout", 0.1),
             "attention_dropout": theirs.get("attention_dropout", 0.0),
             "activation_dropout": theirs.get("activation_dropout", 0.0),
-            **settings,
         },
         "search": {
             "split": "always",
@@ -297,12 +283,9 @@ Take = Callable[[Sequence[str], bool], Tensor]
 there if the second argument is true."""
 
 _SIZES = {
-    "d_model": ("model.encoder.layers.0.fc1.weight", 1),
-    "encoder_ffn_dim": ("model.encoder.layers.0.fc1.weight", 0),
-    "vocab_size": (
-        "model.shared.weight model.encoder.embed_tokens.weight model.decoder.embed_tokens.weight lm_head.weight",
-        0,
-    ),
+    "d_model": (["model.encoder.layers.0.fc1.weight"], 1),
+    "encoder_ffn_dim": (["model.encoder.layers.0.fc1.weight"], 0),
+    "vocab_size": (TABLE_NAMES, 0),
 }
 """Settings in config.json, and the possible names and the dimension of a tensor of that size."""
 _ROWS = 4096  # of an embedding table, copied at a time
@@ -436,17 +419,17 @@ def _opened(path: Path) -> Iterator[tuple[Take, set[str]]]:
         return tensor
 
     yield take, left
-    _check_left(path, take, left)
-
-
-def _check_left(path: Path, take: Take, left: set[str]) -> None:
-    """Raise DataError if tensors are left that are no sinusoidal positions."""
-    for name in left.intersection(_POSITIONS):
-        kind = "fairseq" if name.endswith("weights") else "sinusoidal"
-        if not _are_positions(kind, take([name], False)):
-            raise DataError(f"{path}: {name} is not sinusoidal; only such positions are supported")
     if left:
         raise DataError(f"{path}: has {len(left)} tensors that such models do not have, such as {min(left)}")
+
+
+def _stored_positions(path: Path, take: Take, left: set[str], model_type: str) -> str:
+    """Return the kind of the positions, and take those that are stored. Raises DataError if they have no such kind."""
+    tables = [take([name], False) for name in left & _POSITIONS]
+    for kind in _KINDS_OF_POSITIONS[model_type]:
+        if all(_are_positions(kind, table) for table in tables):
+            return kind
+    raise DataError(f"{path}: its positions are not sinusoidal; only such positions are supported")
 
 
 def _are_positions(kind: str, table: Tensor) -> bool:
@@ -456,6 +439,4 @@ def _are_positions(kind: str, table: Tensor) -> bool:
     expected = TABLES[kind](*table.shape)
     if kind == "sinusoidal":
         expected = torch.cat((expected[:, ::2], expected[:, 1::2]), 1)
-    if kind == "fairseq":  # after two rows that are not used
-        table, expected = table[2:], expected[:-2]
-    return expected.shape == table.shape and torch.allclose(table.float(), expected, atol=1e-2)
+    return expected.shape == table.shape and torch.allclose(table[2:].float(), expected[2:], atol=1e-2)

@@ -14,11 +14,11 @@ from typing import Any
 
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from nmt.console import printable, say
+from nmt.console import listed, printable, say
 from nmt.errors import ConfigError, DataError
 from nmt.files.hub_client import download_file, raise_hub_error
 from nmt.files.read import DOCUMENT_BYTES, read_regular
-from nmt.files.yaml12 import parse_yaml
+from nmt.files.yaml12 import parse_yaml, shown
 from nmt.languages.directions import DIRECTION, LABEL, name_in_model
 from nmt.layout import RunDir
 from nmt.share.hub import download_files, parse_address
@@ -111,6 +111,13 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DataError(f"{folder / name}: must contain a JSON object")
     return content
+
+
+def check_setting(where: Path, name: str, value: object, supported: Sequence[object], reason: str = "") -> None:
+    """Raise DataError if the value of a setting is not supported. reason: why, the end of the message."""
+    if value not in supported:
+        known = listed(map(shown, supported), last="or")
+        raise DataError(f"{where}: {name} is {shown(value)}, but must be {known}{reason}")
 
 
 def read_optional(folder: Path, name: str) -> dict[str, Any]:

@@ -305,6 +305,13 @@ def made_up_log_prob(directory: Path, imported: ImportedVocabulary | None) -> fl
 TensorPart = tuple[str, Tensor, tuple[int, ...]]
 """The name of a tensor in transformers, a view of the weights here, and its dimensions that count units of hidden
 states."""
+TABLE_NAMES = (
+    "model.shared.weight",
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
+)
+"""The names of tables of embeddings: of both languages, of each, and of the output."""
 OUTPUT_BIAS = "final_logits_bias"
 
 
@@ -323,9 +330,7 @@ def units_of(model: Transformer) -> Tensor:
 def tables_of(model: Transformer) -> Iterator[tuple[list[str], Tensor, Literal[0, 1]]]:
     """Yield the embedding tables and the output weight, unless it is tied: the names of each in transformers, the first
     of which is written, the table (V, D), and the side of its vocabulary, 0 for the source."""
-    shared = "model.shared.weight"
-    output = "lm_head.weight"
-    encoder, decoder = (f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder"))
+    shared, encoder, decoder, output = TABLE_NAMES
     src_table = model.encoder.embedding.weight
     tgt_table = model.decoder.embedding.weight
     is_tied = model.output is None

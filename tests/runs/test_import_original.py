@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from nmt.layout import RunDir
 from nmt.model.embedding import TABLES
 from nmt.runs.info import read_info
 from nmt.runs.model import open_saved
+from nmt.share.engine import made_up_lines
 from nmt.share.export import ExportOptions, export
 from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
@@ -85,7 +88,7 @@ def test_scores_equal_those_of_numpy(kind: Original, tmp_path: Path) -> None:
     config = open_saved(run).config
     assert (config.search.beam, config.search.length_penalty) == (7, 0.5)
     assert config.model.positions == "marian" and config.model.start_embedding == "zero"
-    assert config.model.output_bias == (True if kind.has_bias else "fixed")
+    assert config.model.output_bias is True
 
 
 def test_rows_that_model_lacks_are_absent(tmp_path: Path) -> None:
@@ -322,6 +325,40 @@ def test_unsupported_places_are_refused(tmp_path: Path, nmt: Command) -> None:
     assert "--direction" in refused(tmp_path / "two", tmp_path / "run", direction=None)
     done = nmt("import", tmp_path / "two", "--languages", "de,en", "--run", tmp_path / "run")
     assert done.status == 2 and done.err.count("\n") == 1 and not (tmp_path / "run").exists()
+
+
+def test_translations_are_compared_with_those_of_marian(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Marian:
+        """A stand-in for pymarian that returns `answers`, and fails for paths that Marian would divide."""
+
+        def __init__(self, options: str) -> None:
+            paths = [word for word in options.split() if "/" in word]
+            assert len(paths) == 3 and all(Path(path).exists() for path in paths)
+
+        def translate(self, lines: list[str]) -> list[str]:
+            assert all(" \u2581" in line for line in lines if len(line) > 30)
+            return answers
+
+    model = tmp_path / "a model"
+    Original().write(model)
+    monkeypatch.setitem(sys.modules, "pymarian", None)
+    translator = Translator.load(imported(model, tmp_path / "run"), precision="float32")
+    assert "Marian" not in capsys.readouterr().err
+    found = translator.translate_lines(
+        made_up_lines(translator.tokenizers["de"], 10), translator.search_settings({**LIMIT, "beam": 1})
+    )
+    answers = [best.text.replace(" ", " \u2581") for best, *_ in found]
+    stand_in = ModuleType("pymarian")
+    monkeypatch.setattr(stand_in, "Translator", Marian, raising=False)
+    monkeypatch.setitem(sys.modules, "pymarian", stand_in)
+    for n_equal in (10, 8):
+        answers[n_equal:] = ["other"] * (10 - n_equal)
+        imported(model, tmp_path / f"run-{n_equal}")
+        assert f"{n_equal} of 10" in capsys.readouterr().err
+    answers[7:] = ["other"] * 3
+    assert "7 of 10" in refused(model, tmp_path / "refused")
 
 
 def test_other_positions_in_transformers_format_are_refused(tmp_path: Path) -> None:
