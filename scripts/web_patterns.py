@@ -68,7 +68,6 @@ def patterns() -> dict[str, str]:
         # unicodedata.category and bidirectional: a letter without case, written from left to right
         "LETTER_WITHOUT_CASE": r"(?!\p{bc=AL})(?!\p{bc=R})\p{Lo}",
         "SPECIAL": reading._SPECIAL,
-        "UNSEEN": reading._UNSEEN,
         "SPACE": re.compile(r"\s"),
     }
     result = {}

@@ -501,7 +501,7 @@ def export_web(
     with alone_in(output.parent, "exports"), new_directory(output) as directory:
         copy_libraries(directory.path, npm_packages)  # first, since it may fail
         exported = export_into(request, directory.path / "model", "onnx", quantization)
-        card = exported.path.joinpath("README.md").read_text(encoding="utf-8")
+        card = exported.path.joinpath("README.md").read_text(encoding="utf-8").partition(USE)[0]  # the page is its use
         public = saved.info.public
         licence = request.license or (None if public is None else public.license)
         write_page(directory.path, saved.config, saved.tokenizers, card, licence)

@@ -148,7 +148,7 @@ function explained(problem) {
   if (/memory|allocat|RangeError/i.test(problem)) return "This device has too little memory for the translator: close other pages.";
   if (/WebAssembly/i.test(problem)) return "This browser cannot run the translator, since it has no WebAssembly.";
   if (!navigator.onLine) return "You are offline, and the translator has not been downloaded completely.";
-  if (/fetch|network|incomplete|too long|import|: \d{3}$/i.test(problem)) return "The translator could not be downloaded.";
+  if (/fetch|network|incomplete|too long|import|: \d{3}$/i.test(problem)) return "The translator could not be downloaded. If trying again fails, reload the page.";
   return `The translator has failed: ${problem}.`;
 }
 

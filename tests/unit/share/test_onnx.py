@@ -25,7 +25,7 @@ from nmt.share.export import Exported, ExportOptions, export
 from nmt.share.onnx import OnnxSearcher
 from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
-from nmt.text.ids import EOS, N_SPECIAL
+from nmt.text.ids import BOS, EOS, N_SPECIAL
 from nmt.translate.loading import Translator
 from tiny_run import words
 
@@ -160,6 +160,23 @@ def test_card_shows_how_to_load_it(tmp_path: Path) -> None:
     assert "(int8, as a model of ONNX Runtime)" in text
     # without ./, transformers.js asks the Hub; without truncation, long texts have positions that the model lacks
     assert 'MarianMTModel.from_pretrained("./DIR")' in text and "{ truncation: true }" in text
+
+
+@pytest.mark.parametrize(("quantization", "dtype"), [("float32", "fp32"), ("int8", "q8")])
+def test_settings_are_those_that_transformers_js_reads(quantization: str, dtype: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", positions="learned", max_positions=300)
+    exported(run, tmp_path / "out", quantization)
+    config, generation, tokenizer = (
+        json.loads((tmp_path / "out" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("config", "generation_config", "tokenizer_config")
+    )
+    model = open_saved(run).config.model
+    assert config["transformers.js_config"] == {"dtype": dtype} and config["model_type"] == "marian"
+    # of which it makes the empty cache
+    assert (config["decoder_layers"], config["decoder_attention_heads"]) == (model.decoder_layers, model.n_heads)
+    assert config["d_model"] == model.d_model and config["max_position_embeddings"] == 300
+    assert (generation["decoder_start_token_id"], generation["eos_token_id"]) == (BOS, EOS)
+    assert tokenizer["model_max_length"] == 300
 
 
 def test_export_is_not_loaded(tmp_path: Path, nmt: Command) -> None:

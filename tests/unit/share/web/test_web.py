@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from export_run import write_run
 from nmt.config import Config
 from nmt.errors import ConfigError, DataError
 from nmt.share import web
+from nmt.share.export import ExportOptions, export_web
 from nmt.text.imported import ImportedVocabulary
 from nmt.text.profiles import Profiles
 from nmt.text.vocabularies import Tokenizers
@@ -154,6 +156,24 @@ def test_model_card_is_text_in_the_page(packages: Path, tmp_path: Path) -> None:
     assert "# A &lt;script&gt;\n\n- `x` &amp; &lt;b&gt;y&lt;/b&gt;\n---\nend" in page
     assert "license: mit" not in page and "&lt;i&gt;other" in page
     assert Addresses(page).tags.count("script") == 1
+
+
+def test_run_becomes_a_page_with_its_model(packages: Path, tmp_path: Path) -> None:
+    done = export_web(ExportOptions(write_run(tmp_path / "run"), check_lines=2), tmp_path / "out", None, packages)
+    assert done.path == tmp_path / "out" and done.not_carried == ["beam"]
+    assert set(kept_of(done.path)) >= {"lib/ort.js", "model/tokenizer.json", "model/onnx/encoder_model_quantized.onnx"}
+    page = (done.path / "index.html").read_text(encoding="utf-8")
+    assert "Translation from de to en" in page and "Licence of the model: not stated" in page
+    assert "from_pretrained" not in page, "visitors need no code"
+
+
+def test_failed_export_leaves_no_page(packages: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (tmp_path / "blank").write_text("\n \n")
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises(DataError, match="blank"):  # after the libraries have been copied
+        export_web(ExportOptions(run, check=tmp_path / "blank"), tmp_path / "out", None, packages)
+    assert {path.name for path in tmp_path.iterdir()} - before <= {".exports.lock"}
 
 
 def test_folder_needs_npm_or_its_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
