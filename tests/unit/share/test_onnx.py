@@ -25,7 +25,7 @@ from nmt.share.export import Exported, ExportOptions, export
 from nmt.share.onnx import OnnxSearcher
 from nmt.share.public import import_model
 from nmt.share.public_vocabulary import ImportOptions
-from nmt.text.ids import BOS, EOS, N_SPECIAL
+from nmt.text.ids import BOS, EOS, N_SPECIAL, UNK
 from nmt.translate.loading import Translator
 from tiny_run import words
 
@@ -133,6 +133,9 @@ def test_public_tokenizers_keep_their_pieces(marian: Marian, tmp_path: Path) -> 
     done = exported(run, tmp_path / "out")
     assert done.comparison is not None and done.comparison.identical == 1
     src, tgt = open_saved(run).tokenizers.sides("de-en")
+    rows = onnx._tokenizer(src, encodes=True)[1]
+    lacking = rows[len(src) :]  # the segmenter's pieces that the model lacks
+    assert rows[: len(src)] == [*range(len(src))] and {*lacking} == (set() if marian.is_joint else {UNK})
     encoder = ExportedTokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
     decoder = ExportedTokenizer.from_file(str(tmp_path / "out" / "target" / "tokenizer.json"))
     for line in (*SOURCES[:5], *TARGETS[:5], "  zwei   Wörter ", "Ω"):
