@@ -175,7 +175,8 @@ def by_nmt(saved: Saved, lines: Sequence[str]) -> list[list[object]]:
     search = config.search
     if search.to is None:
         search = search.model_copy(update={"to": next(iter(choices), None)})
-    segmenter = Segmenter(saved.tokenizers, conventions_of(config.data, config.training), None)
+    longest = config.model.max_positions if config.model.positions == "learned" else None
+    segmenter = Segmenter(saved.tokenizers, conventions_of(config.data, config.training), longest)
     sentences = segmenter.split_lines([*map(Line, lines)], search)
     asked = dict[str, list[object]]()
     for sentence in chain.from_iterable(sentences):
