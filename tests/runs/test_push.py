@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,7 +133,8 @@ def test_export_for_other_libraries_is_pushed_without_loading(
     assert (pushed.status, hub.private[NAME]) == (0, False), pushed.err
     folder = export(ExportOptions(run, license="mit"), tmp_path / "DIR", kind).path
     wanted = contents(folder)
-    card = wanted["README.md"].decode().replace('"DIR"', f'"{NAME}"').replace("With this directory as `DIR`:\n\n", "")
+    card = wanted["README.md"].decode().replace("With this directory as `DIR`:\n\n", "")
+    card = re.sub(r'"(?:\./)?DIR"', f'"{NAME}"', card)
     assert {name: files(hub)[name] for name in files(hub).keys() - {".gitattributes"}} == wanted | {
         "README.md": card.encode()
     }

@@ -101,7 +101,7 @@ def test_incremental_decoding_equals_teacher_forcing(variant):
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_search_supports_new_activation(precision, monkeypatch):
-    monkeypatch.setitem(ACTIVATIONS, "made up", Activation(lambda x: x.square() - x, "square", "none", "none"))
+    monkeypatch.setitem(ACTIVATIONS, "made up", Activation(lambda x: x.square() - x, "square", "none", "none", "none"))
     monkeypatch.setattr(inference, "packs", lambda: False)  # oneDNN has no such function
     model = Transformer(model_config().model_copy(update={"activation": "made up"}), VOCAB, VOCAB).eval()
     check_steps(model, precision)
