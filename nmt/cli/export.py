@@ -147,8 +147,8 @@ def export(
     compared with the run as for CTranslate2.
 
     --format onnx: a directory for ONNX Runtime and transformers.js, in float32 or int8, which decode greedily. Requires
-    the packages of the extra onnx. It is compared with the run as for CTranslate2; in float32, nearly all translations must be
-    identical.
+    the packages of the extra onnx. It is compared with the run as for CTranslate2; in float32, nearly all translations
+    must be identical.
 
     --format web: a directory with that model and a page that translates in the browser, without a server: any host of
     static files can serve it. Requires the packages of the extra onnx, and npm or --npm-packages.

@@ -34,7 +34,8 @@ import torch
 from nmt.cli.app import app
 from nmt.errors import ConfigError
 from nmt.runs.model import open_saved
-from nmt.share.export import ExportOptions, export, load_ctranslate2
+from nmt.share.engine import load_ctranslate2
+from nmt.share.export import ExportOptions, export
 from nmt.translate.loading import Translator
 
 N_TRAINED = 20_000
