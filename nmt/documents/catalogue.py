@@ -4,51 +4,34 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from nmt.documents.inline import Mark, Passage, Text, Token, tagged
-from nmt.documents.types import Document, Languages, Results
-from nmt.text.constraints import spans
-from nmt.text.letters import western_digits
+from nmt.documents.types import Document, DocumentOptions, Languages
+from nmt.documents.units import Filled, Unit, message_tokens, open_units, plain
 from nmt.text.message_formats import directives, formats_of
 from nmt.text.po import CHARSET, Message, form_of_one, po_charset, po_escaped, po_lines, po_messages
 
-_ACCELERATOR = re.compile(r"[&_](?=\w)")
-"""The sign before the accelerator key of a menu item, as in `&File` or `_File`."""
+_CATEGORIES = {"msgid": "one", "msgid_plural": "other"}
+"""The plural categories of the texts of a message with a plural."""
 
 
-@dataclass(frozen=True)
-class _Missing:
-    """A message without a translation; `texts` has its text, or its singular and plural."""
-
-    message: Message
-    texts: list[str]
-    formats: list[str]
-    """The `GRAMMARS` of the texts."""
-    passages: list[Passage[str]]
-
-
-def open_catalogue(name: str, content: bytes) -> Document:
+def open_catalogue(name: str, content: bytes, _: DocumentOptions) -> Document:
     """Open a PO file. Raises DataError if it is malformed."""
     charset = po_charset(name, content)
     lines = list(po_lines(name, content))
     messages = [*po_messages(name, lines)]
     headers = (header for message in messages if (header := message.header) is not None)
     one = form_of_one(next(headers, {}))
-    missing = [_missing(message) for message in messages if _is_missing(message)]
-    texts = [text for entry in missing for passage in entry.passages for text in passage.texts]
-    flags = [entry.formats[0] for entry in missing for passage in entry.passages for _ in passage.texts]
+    missing = [message for message in messages if _is_missing(message)]
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
 
-    def write(results: Results, _: Languages) -> bytes:
+    def write(units: Sequence[Filled], _: Languages) -> bytes:
         written = list(lines)
-        for entry in missing:
-            _fill(written, entry, one, results)
+        for message, filled in zip(missing, units, strict=True):
+            _fill(written, message, one, filled)
         return mark + _encoded("".join(written), charset)
 
-    return Document(texts, write, flags=flags)
+    return open_units([*map(_unit, missing)], write)
 
 
 def _is_missing(message: Message) -> bool:
@@ -58,71 +41,36 @@ def _is_missing(message: Message) -> bool:
     return not any(text for key, text in texts.items() if key.startswith("msgstr"))
 
 
-def _missing(message: Message) -> _Missing:
-    texts = [message.texts[key] for key in ("msgid", "msgid_plural") if key in message.parts]
-    formats = formats_of(texts[0], message.flags)
-    return _Missing(message, texts, formats, [Passage(_tokens(text, formats)) for text in texts])
+def _unit(message: Message) -> Unit:
+    texts = message.texts
+    formats = formats_of(texts["msgid"], message.flags)
+    keys = [key for key in _CATEGORIES if key in texts]
+    source = {_category(message, key): [*message_tokens(texts[key], formats)] for key in keys}
+    return Unit("\x04".join(texts[key] for key in ("msgctxt", "msgid") if key in texts), source, formats)
 
 
-def _tokens(text: str, formats: Sequence[str]) -> Iterator[Token[str]]:
-    inner = " ".join(directive[1:] for flag in formats for directive in directives(text, flag))
-    for token in tagged(text, inner):
-        if isinstance(token, Mark):
-            yield token
-            continue
-        for i, part in enumerate(re.split(r"([\n\t])", token.text)):
-            yield Mark("break", part) if i % 2 else Text(part, part)
+def _category(message: Message, key: str) -> str:
+    return _CATEGORIES[key] if "msgid_plural" in message.parts else ""
 
 
-def _fill(lines: list[str], entry: _Missing, one: int, results: Results) -> None:
+def _fill(lines: list[str], message: Message, one: int, filled: Filled) -> None:
     """Write the translations of a message into `lines`, and mark it fuzzy if they differ in placeholders or numbers.
 
     one: the plural form for one object.
     """
-    forms = [_text(passage, results) for passage in entry.passages]
-    for key, source in entry.message.sources(one).items():
-        text = forms[source == "msgid_plural"]
-        first, *continued = entry.message.lines[key]
+    forms = {category: plain(tokens) for category, tokens in filled.forms.items()}
+    for key, source in message.sources(one).items():
+        first, *continued = message.lines[key]
         line_end = lines[first][len(lines[first].rstrip("\r\n")) :] or "\n"
-        lines[first] = "".join(f"{line}{line_end}" for line in _written(key, text))
+        lines[first] = "".join(f"{line}{line_end}" for line in _written(key, forms[_category(message, source)]))
         for number in continued:
             lines[number] = ""
-    if _is_changed(entry, forms) and "fuzzy" not in entry.message.flags:
-        start = min(number for numbers in entry.message.lines.values() for number in numbers)
+    # msgfmt --check requires the placeholders of the plural in the singular
+    texts = [*map(plain, filled.unit.source.values()), *forms.values()]
+    is_equal = all(len({tuple(directives(text, flag)) for text in texts}) == 1 for flag in filled.unit.formats)
+    if (filled.problems or not is_equal) and "fuzzy" not in message.flags:
+        start = min(number for numbers in message.lines.values() for number in numbers)
         lines[start] = f"#, fuzzy{line_end}{lines[start]}"
-
-
-def _is_changed(entry: _Missing, forms: Sequence[str]) -> bool:
-    """Return whether translations lack a number, or have different placeholders, tags, addresses or accelerators."""
-    for flag in entry.formats:
-        if len({tuple(directives(text, flag)) for text in [*entry.texts, *forms]}) > 1:
-            return True
-    for text, form in zip(entry.texts, forms, strict=True):
-        exact, numbers = _checked(text, entry.formats[0])
-        translated_exact, translated_numbers = _checked(form, entry.formats[0])
-        if exact != translated_exact or not numbers <= translated_numbers:
-            return True
-    return False
-
-
-def _checked(text: str, flag: str) -> tuple[Counter[str], Counter[str]]:
-    """Return the placeholders, tags, addresses and accelerators of a text, and its numbers without separators.
-
-    Digits of other scripts are digits, as in `١٥` for 15.
-    """
-    exact = Counter(_ACCELERATOR.findall(text))
-    numbers = Counter[str]()
-    for span in spans(western_digits(text), flag):
-        if span.kind == "number":
-            numbers[re.sub(r"\D", "", span.wanted)] += 1
-        else:
-            exact[text[span.start : span.end]] += 1
-    return exact, numbers
-
-
-def _text(passage: Passage[str], results: Results) -> str:
-    _, tokens = passage.translated(results)
-    return "".join(token.text if isinstance(token, Text) else token.markup for token in tokens)
 
 
 def _written(key: str, text: str) -> list[str]:

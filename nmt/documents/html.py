@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.types import Document, Languages, Results, Rules, decoded, encoding_of_mark, in_target, spaced
+from nmt.documents.types import (
+    Document,
+    DocumentOptions,
+    Languages,
+    Results,
+    Rules,
+    decoded,
+    encoding_of_mark,
+    in_target,
+    spaced,
+)
 from nmt.errors import DataError
 from nmt.languages.codes import is_other_language
 from nmt.text.formats import browser_encoding
@@ -153,10 +163,10 @@ class HtmlFragment:
         return "".join(_token_text(token, values, languages) for token in tokens)
 
 
-def open_html(name: str, content: bytes, source: str) -> Document:
-    """Open an HTML file in a source language. Raises DataError if it cannot be decoded."""
+def open_html(name: str, content: bytes, options: DocumentOptions) -> Document:
+    """Open an HTML file. Raises DataError if it cannot be decoded."""
     encoding = encoding_of_mark(content) or _declared(name, content)
-    fragment = HtmlFragment(decoded(name, content, encoding), attributes=True, source=source)
+    fragment = HtmlFragment(decoded(name, content, encoding), attributes=True, source=options.source)
 
     def write(results: Results, languages: Languages) -> bytes:
         return fragment.written(results, languages).encode(encoding, "xmlcharrefreplace")

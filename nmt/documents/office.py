@@ -27,7 +27,7 @@ import regex
 from lxml import etree
 
 from nmt.documents.inline import Mark, Passage, Text, Token
-from nmt.documents.types import Document, Languages, Results, Rules, in_target
+from nmt.documents.types import Document, DocumentOptions, Languages, Results, Rules, in_target
 from nmt.errors import DataError, error_text
 from nmt.files.compressed import DamagedError, damage, open_zip
 
@@ -358,7 +358,7 @@ _MAX_FORMAT = 2000
 20, since copies of empty ones take memory, too."""
 
 
-def open_docx(name: str, content: bytes) -> Document:
+def open_docx(name: str, content: bytes, _: DocumentOptions) -> Document:
     """Open a Word document. Raises DataError if it is invalid."""
     package = Package(name, content)
     main = {kind: part for part, kind in _related(package, "")}.get("officeDocument", _MAIN)
@@ -645,7 +645,7 @@ _UNTOUCHED = frozenset([f"{_OFFICE}annotation", f"{_TEXT}tracked-changes"])
 """Elements of comments and of deleted text, which are not translated."""
 
 
-def open_odt(name: str, content: bytes) -> Document:
+def open_odt(name: str, content: bytes, _: DocumentOptions) -> Document:
     """Open an OpenDocument text. Raises DataError if it is invalid."""
     package = Package(name, content)
     members = [member for member in package.members if member in ("content.xml", "styles.xml")]

@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from nmt import __version__
-from nmt.documents import FORMATS, read_document, refuse_document
+from nmt.documents import is_translated, read_document, refuse_document
 from nmt.documents.types import spaced
 from nmt.errors import ConfigError, DataError
 from nmt.evaluate.metrics import make_scorer
@@ -56,7 +56,7 @@ class ParallelText:
 def direction_of(source: Path, target: Path, texts: Iterable[Sequence[str]]) -> str | None:
     """Return the direction by the names of two files, de-en for `A.de` and `A.en`, or `A.de.docx` and `A.en.docx`; None
     if they do not end in two languages. `texts` are the sentences of both."""
-    stems = [path.with_suffix("") if path.suffix.lower() in FORMATS else path for path in (source, target)]
+    stems = [path.with_suffix("") if is_translated(path) else path for path in (source, target)]
     codes = [stem.suffix[1:].replace("-", "_") for stem in stems]
     return "-".join(codes) if codes[0] != codes[1] and all(map(_is_language, codes, texts)) else None
 
@@ -84,11 +84,11 @@ def check_direction(direction: str) -> str:
 
 
 def read_sentences(path: Path) -> list[str]:
-    """Return the sentences of a document (see `FORMATS`) or a file with lines of text.
+    """Return the sentences of a document or a file with lines of text.
 
     A line or paragraph without an end of sentence is one sentence. Raises DataError, also if there are none.
     """
-    if path.suffix.lower() in FORMATS:
+    if is_translated(path):
         texts = read_document(path).texts
     else:
         refuse_document(path, remedy="; save it as plain text")

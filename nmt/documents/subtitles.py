@@ -16,7 +16,7 @@ import regex
 
 from nmt.console import printable
 from nmt.documents.inline import DIRECTION_MARK, TAG, Mark, Passage, Text, Token, tagged
-from nmt.documents.types import Document, Languages, Results, Rules, decoded_text, in_target
+from nmt.documents.types import Document, DocumentOptions, Languages, Results, Rules, decoded_text, in_target
 from nmt.errors import DataError
 from nmt.languages.codes import is_other_language
 from nmt.text.split import CLAUSE_MARKS, COMMAS
@@ -54,8 +54,8 @@ _VOICE = re.compile(r"\s*<v[.\s][^>]*>")
 _SENTENCE_END = re.compile(rf"[^\w\s{COMMAS}{CLAUSE_MARKS}{_DASHES}](?:{TAG}|\s)*\Z")
 
 
-def open_subtitles(name: str, content: bytes, source: str) -> Document:
-    """Open a subtitle file in a source language: WebVTT if its name ends in `.vtt`, otherwise SubRip.
+def open_subtitles(name: str, content: bytes, options: DocumentOptions) -> Document:
+    """Open a subtitle file: WebVTT if its name ends in `.vtt`, otherwise SubRip.
 
     Raises DataError, also for a malformed time, whose cue would be read as text of the previous cue.
     """
@@ -65,7 +65,7 @@ def open_subtitles(name: str, content: bytes, source: str) -> Document:
         if _BROKEN_TIME.match(line) and not _TIME.match(line):
             time = printable(line.strip()[:80])
             raise DataError(f"{name}: line {number}: malformed time {time}; write it as 00:00:01,000 --> 00:00:02,000")
-    parts = list(_parts((_LINE if is_vtt else _SUBRIP_LINE).findall(text), is_vtt, source))
+    parts = list(_parts((_LINE if is_vtt else _SUBRIP_LINE).findall(text), is_vtt, options.source))
     cues = [part for part in parts if isinstance(part, _Cue)]
     if not cues and not (is_vtt and text.lstrip("\ufeff").startswith("WEBVTT")):
         raise DataError(f"{name}: has no timing line such as 00:00:01,000 --> 00:00:02,000; is it a subtitle file?")

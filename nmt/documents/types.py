@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from nmt.console import amount
+from nmt.console import amount, printable
 from nmt.errors import DataError
 from nmt.languages.codes import is_right_to_left, related_codes, tag_of
 from nmt.text.formats import BEGINNING, other_encoding, text_problem
 from nmt.text.translated import Translated
+from nmt.text.words import beginning
 
+_SHOWN = 60
+"""Maximum number of characters of a key in a note."""
+_N_SHOWN = 5
+"""Maximum number of keys in a note."""
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -66,6 +72,16 @@ Languages: TypeAlias = tuple[str, str]
 """The codes of source and target."""
 
 
+@dataclass(frozen=True)
+class DocumentOptions:
+    """How a document is opened."""
+
+    source: str = ""
+    """The language to translate; text that is marked as another language is left out, unless this one is unknown."""
+    target: str = ""
+    """The language to translate into, if it is known."""
+
+
 class Document:
     """A document and its texts, which have no line breaks and no white space at their ends."""
 
@@ -75,6 +91,7 @@ class Document:
         write: Callable[[Results, Languages], bytes],
         *,
         flags: list[str] | None = None,
+        keys: list[str] | None = None,
         n_readings: int = 0,
         n_embedded: int = 0,
     ) -> None:
@@ -83,6 +100,10 @@ class Document:
         self.texts = texts
         self.flags = flags or [""] * len(texts)
         """Which of the `GRAMMARS` of format strings, if any, each text follows."""
+        self.keys = keys or [""] * len(texts)
+        """The key of the unit that each text belongs to, in formats with keys."""
+        self.problems: Mapping[str, Sequence[str]] = {}
+        """What is wrong with the last translation, and the keys of the units in question."""
         self.n_readings = n_readings
         """Number of ruby readings, which neither texts nor translations contain."""
         self.n_embedded = n_embedded
@@ -100,7 +121,11 @@ class Document:
             (self.n_guessed, "mark", "of formats, links or notes placed at a guess; check them"),
         )
         notes = [] if self.texts else ["nothing to translate: no text, or only text that stays as it is"]
-        return notes + [f"{amount(n, name)} {outcome}" for n, name, outcome in counted if n]
+        notes += [f"{amount(n, name)} {outcome}" for n, name, outcome in counted if n]
+        for problem, keys in self.problems.items():
+            shown = ", ".join(printable(beginning(key, _SHOWN)) for key in keys[:_N_SHOWN])
+            notes.append(f"{amount(len(keys), 'text')} {problem}: {shown}{', ...' * (len(keys) > _N_SHOWN)}")
+        return notes
 
     def translated(self, results: Sequence[Translated | str], languages: Languages = ("", "")) -> bytes:
         """Return the document, in its own encoding, with one translation for each of `texts`.
@@ -114,6 +139,7 @@ class Document:
         queue = Results(self.texts, results)
         content = self._write(queue, languages)
         self.n_guessed = queue.n_guessed
+        self.problems = queue.problems
         return content
 
 
@@ -133,6 +159,8 @@ class Results(Iterator[Translated]):
         self._results = iter([replace(result, text=spaced(result.text)) for result in translated])
         self.n_guessed = 0
         """Number of marks that have been placed by a guess."""
+        self.problems = defaultdict[str, list[str]](list)
+        """What is wrong with the translations of units, and their keys."""
 
     def __next__(self) -> Translated:
         return next(self._results)

@@ -8,14 +8,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePath
 from sys import getsizeof
 from urllib.parse import quote
 
 from starlette.responses import Response, StreamingResponse
 
 from nmt.documents import FORMATS as FORMATS
-from nmt.documents import HtmlFragment, is_marked_up
+from nmt.documents import format_of, is_translated
+from nmt.documents.html import HtmlFragment
 from nmt.documents.types import Languages
 from nmt.errors import DataError
 from nmt.serve.bodies import Upload
@@ -23,6 +23,7 @@ from nmt.serve.limits import Refusal
 from nmt.serve.parsing import check_lines, read_texts, write_translated
 from nmt.serve.service import AUTO, Service, TextOptions
 from nmt.serve.worker import aside
+from nmt.text.formats import BEGINNING
 from nmt.translate.types import Translation, by_rank
 
 SECONDS = 1800.0
@@ -134,24 +135,24 @@ async def translated_file(
     """
     name, content = file.name, file.content
     limits = service.limits
-    separators = [b"\n", b"\r", b"{\\"]
-    if PurePath(name).suffix.lower() == ".txt":
-        separators.append(b"\t")
+    row = format_of(name, content[:BEGINNING])
+    assert row is not None, "checked by `check_format`"
+    separators = (b"\n", b"\r", b"{\\", *row.separators)
     over = threading.Event()
     size = len(content)
     run = partial(service.document_process.run_in_child, over.is_set)
     try:
         check_lines(max(content.count(b"<") // 2, *map(content.count, separators)), FILE_LINES)
         read = partial(run, read_texts, (FILE_LINES, limits.file_bytes, limits.characters), name, content)
-        texts, flags = await service.documents.run(size, read, languages[0])
+        texts, flags = await service.documents.run(size, read, *languages)
         hold(sum(len(text) * ALIGNED_BYTES + getsizeof(text) + TEXT_BYTES for text in texts))
         source = languages[0]
         target = service.models.language(languages[1])
         [detected] = await service.sources(source, target, ["\n".join(texts[:100])])
         if source == AUTO:  # text in other languages is left out
-            texts, flags = await service.documents.run(size, read, detected.language)
+            texts, flags = await service.documents.run(size, read, detected.language, target)
         languages = detected.language, target
-        asked = replace(asked, alignment=is_marked_up(name), is_document=True, flags=flags)
+        asked = replace(asked, alignment=row.has_markup, is_document=True, flags=flags)
         by_text = await service.translate(texts, *languages, asked, limits.file_seconds)
         lost = all_lost(best for best, *_ in by_text)
         rendered = [(best.text, best.alignment) for best, *_ in by_text]
@@ -163,7 +164,7 @@ async def translated_file(
         over.set()  # ends a child that still works after a disconnect or a timeout
 
 
-def check_format(name: str) -> None:
-    """Raise Refusal if the suffix of a file name is not supported."""
-    if PurePath(name).suffix.lower() not in FORMATS:
+def check_format(file: Upload) -> None:
+    """Raise Refusal if the format of a file is not supported."""
+    if not is_translated(file.name, file.content[:BEGINNING]):
         raise Refusal(400, f"Invalid request: file format not supported; supported are {', '.join(FORMATS)}")

@@ -138,7 +138,7 @@ class Handlers:
             raise missing("file")
         if len(file.content) > limits.file_bytes:
             raise Refusal(413, f"The file is too large: at most {limits.file_bytes} bytes")
-        check_format(file.name)
+        check_format(file)
         source = _field(fields, "source")
         target = _field(fields, "target")
         terms = _terms(fields, limits)

@@ -93,12 +93,14 @@ def _end_with_server() -> None:
     os._exit(1)
 
 
-def read_texts(most: tuple[int, int, int], name: str, content: bytes, source: str) -> tuple[list[str], list[str]]:
+def read_texts(
+    most: tuple[int, int, int], name: str, content: bytes, source: str, target: str
+) -> tuple[list[str], list[str]]:
     """Return the texts and flags of a document (see `open_document`).
 
     most: maximum number of texts, of characters in all texts, and of characters in each. Raises DataError.
     """
-    document = open_document(name, content, source)
+    document = open_document(name, content, source, target)
     lengths = [len(text) for text in document.texts]
     n, longest = sum(lengths), max(lengths, default=0)
     check_lines(len(lengths), most[0])
@@ -119,6 +121,6 @@ def write_translated(
     name: str, content: bytes, languages: Languages, rendered: Iterable[Any]
 ) -> tuple[bytes, list[str]]:
     """Return a document with its texts translated, and notes on it. Raises DataError."""
-    document = open_document(name, content, languages[0])
+    document = open_document(name, content, *languages)
     written = document.translated([Translated(*translation) for translation in rendered], languages)
     return written, document.notes()

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from nmt.console import Progress, amount, say
-from nmt.documents import FORMATS, Document, is_marked_up, read_document
+from nmt.documents import FORMATS, Document, format_of, has_markup, is_translated, read_document
 from nmt.documents.types import Languages
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting, work_directory
@@ -58,7 +58,7 @@ class DocumentTranslator:
         `work`. is_shown: whether to show a progress bar. Raises DataError, and ConfigError for unsupported settings.
         """
         texts = document.texts
-        options = replace(self.options, align=self.options.align and is_marked_up(source))
+        options = replace(self.options, align=self.options.align and has_markup(source))
         version = " ".join(
             [
                 self.translator.fingerprint,
@@ -140,7 +140,8 @@ class Documents:
         refuse_overwriting([self._output, self.bilingual], [source, self.reviewed])
         if self._output not in (None, "-") and Path(str(self._output)).suffix.lower() != source.suffix.lower():
             raise DataError(f"{self._output}: must end in {source.suffix}, since a document keeps its format")
-        is_binary = source.suffix.lower() in (".docx", ".odt")
+        row = format_of(source)
+        is_binary = row is not None and row.is_binary
         if self._output == "-" and is_binary and sys.stdout is not None and sys.stdout.isatty():
             raise DataError(f"{source}: cannot be shown on a terminal; write to a file with --output F{source.suffix}")
 
@@ -172,14 +173,13 @@ class Documents:
         if self._output is not None:
             outputs[self._output] = translator.content if translator else Document.translated
         if self.reviewed is not None:
-            language = translator.languages[0] if translator else source_language(self.reviewed)
-            _write(source, language, outputs, partial(_reviewed, self.reviewed, source, translator))
+            languages = translator.languages if translator else (source_language(self.reviewed), "")
+            _write(source, languages, outputs, partial(_reviewed, self.reviewed, source, translator))
             return
         assert translator is not None, "needed to translate"
         if self.bilingual is not None:
             outputs[str(self.bilingual)] = partial(bilingual_content, self.bilingual, source.name, translator.languages)
-        language = translator.languages[0]
-        _write(source, language, outputs, partial(translator.translate, source, work, "-" not in outputs))
+        _write(source, translator.languages, outputs, partial(translator.translate, source, work, "-" not in outputs))
 
     def _write_all(self, translator: DocumentTranslator | None, directory: Path) -> None:
         jobs, left_out = self._jobs(directory)
@@ -226,7 +226,7 @@ class Documents:
                 paths = [path for path in paths if written not in path.resolve().parents]
             for path in paths:
                 # ~$: a lock file of Word; ._: attributes of macOS; Windows adds two files to folders
-                if given.is_dir() and (path.suffix.lower() not in FORMATS or path.name.startswith(("~$", "._"))):
+                if given.is_dir() and (path.name.startswith(("~$", "._")) or not is_translated(path)):
                     if not path.name.startswith(("~$", ".", "Thumbs.db", "desktop.ini")):
                         left_out.append(str(path))
                     continue
@@ -240,11 +240,11 @@ class Documents:
         return jobs, left_out
 
 
-def _write(source: Path, language: str, outputs: Mapping[str, Content], translate: Translate) -> None:
-    """Translate a document from a language, and write each output with the content that its function returns."""
+def _write(source: Path, languages: Languages, outputs: Mapping[str, Content], translate: Translate) -> None:
+    """Translate a document, and write each output with the content that its function returns."""
     with ExitStack() as opened:  # before translation, to find errors early
         files = [opened.enter_context(open_output(name)) for name in outputs]
-        document = read_document(source, language)
+        document = read_document(source, *languages)
         translations = translate(document)
         for file, content in zip(files, outputs.values(), strict=True):
             file.write(content(document, translations))
@@ -257,7 +257,7 @@ def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, d
     texts = document.texts
     languages = translator.languages if translator else None
     translations = read_reviewed(path, source, texts, languages)
-    if translator is None or not (translator.options.align and is_marked_up(source)):
+    if translator is None or not (translator.options.align and has_markup(source)):
         return [*map(Translation, translations)]
     return [*translator.translator.align(texts, translations, translator.options.search)]
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from documents import reversed_upper, same
-from nmt.documents import HtmlFragment, Translated, open_document
+from nmt.documents import Translated, open_document
+from nmt.documents.html import HtmlFragment
 from nmt.errors import DataError
 from waiting import cpu_time_limit
 

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from nmt.documents import HtmlFragment
+from nmt.documents.html import HtmlFragment
 from nmt.serve import app, handlers, server
 from nmt.serve import service as service_module
 from nmt.serve.admission import Admission, RateLimiter, new_key, read_keys
