@@ -31,7 +31,7 @@ def open_catalogue(name: str, content: bytes, _: DocumentOptions) -> Document:
             _fill(written, message, one, filled)
         return mark + _encoded("".join(written), charset)
 
-    return open_units([*map(_unit, missing)], write)
+    return open_units([*map(_unit, missing)], write, fills_forms=False)
 
 
 def _is_missing(message: Message) -> bool:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Languages, Results
+from nmt.languages.codes import plural_categories
 from nmt.text.constraints import spans
 from nmt.text.letters import western_digits
 from nmt.text.message_formats import directives
 
 OTHER_PLACEHOLDERS = "with other placeholders, tags or numbers than in the source"
 TOO_LONG = "longer than the limit in the file"
+FORMS_FILLED = "with plural forms that are filled from the form `other`; check them"
 
 _ACCELERATOR = re.compile(r"[&_](?=\w)")
 """The sign before the accelerator key of a menu item, as in `&File` or `_File`."""
@@ -36,6 +38,8 @@ class Unit:
     """The `GRAMMARS` of format strings that it follows; at least one."""
     limit: int | None = None
     """The maximum number of characters of a translation."""
+    target: Mapping[str, Sequence[Token[str]]] = field(default_factory=dict)
+    """The tokens of the translation that the file has, in formats with source and target; empty: to be translated."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,15 @@ def message_tokens(text: str, formats: Sequence[str]) -> Iterator[Token[str]]:
             yield Mark("break", part) if i % 2 else Text(part, part)
 
 
-def open_units(units: Sequence[Unit], write: Callable[[Sequence[Filled], Languages], bytes]) -> Document:
-    """Return a document whose texts are those of the units.
+def open_units(
+    units: Sequence[Unit], write: Callable[[Sequence[Filled], Languages], bytes], *, fills_forms: bool = True
+) -> Document:
+    """Return a document whose texts are those of the units without a translation.
 
-    write: returns the content of the document, given the units with their translations.
+    write: returns the content of the document, given those units, in order, with their translations; fills_forms:
+    whether plural categories that only the target has are given the form `other`.
     """
+    units = [unit for unit in units if not unit.target]
     passages = [{category: Passage(tokens) for category, tokens in unit.source.items()} for unit in units]
     texts, flags, keys = [], [], []
     for unit, of_unit in zip(units, passages, strict=True):
@@ -92,6 +100,12 @@ def open_units(units: Sequence[Unit], write: Callable[[Sequence[Filled], Languag
             forms = {category: tokens for category, (_, tokens) in translated.items()}
             changed = frozenset(category for category, (is_changed, _) in translated.items() if is_changed)
             problems = _problems(unit, forms)
+            if fills_forms and "other" in forms:
+                added = {category: forms["other"] for category in plural_categories(languages[1])} | forms
+                if len(added) > len(forms):
+                    results.problems[FORMS_FILLED].append(unit.key)
+                    changed |= added.keys() - forms.keys()
+                    forms = added
             for problem in problems:
                 results.problems[problem].append(unit.key)
             filled.append(Filled(unit, forms, changed, problems))

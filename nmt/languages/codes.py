@@ -331,3 +331,14 @@ def language_name(code: str) -> str:
         return code
     more = code.replace("-", "_").partition("_")[2]
     return f"{language.name} ({more})" if more else language.name
+
+
+@cache
+def plural_categories(code: str) -> tuple[str, ...]:
+    """Return the plural categories of a language, such as `one` and `other`, in the order of CLDR 46; none if they are
+    unknown."""
+    language = tag_of(code).language
+    for categories, languages in rows_of("plurals.tsv"):
+        if language is not None and language.code in languages.split():
+            return tuple(categories.split())
+    return ()
