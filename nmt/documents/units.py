@@ -101,7 +101,7 @@ def open_units(
             changed = frozenset(category for category, (is_changed, _) in translated.items() if is_changed)
             problems = _problems(unit, forms)
             if fills_forms and "other" in forms:
-                added = {category: forms["other"] for category in plural_categories(languages[1])} | forms
+                added = dict.fromkeys(plural_categories(languages[1]), forms["other"]) | forms
                 if len(added) > len(forms):
                     results.problems[FORMS_FILLED].append(unit.key)
                     changed |= added.keys() - forms.keys()
