@@ -79,6 +79,7 @@ _ROWS = (
     DocumentFormat("SubRip subtitles", (".srt",), "subtitles.open_subtitles", has_markup=False),
     DocumentFormat("WebVTT subtitles", (".vtt",), "subtitles.open_subtitles"),
     DocumentFormat("a PO catalogue", (".po",), "catalogue.open_catalogue"),
+    DocumentFormat("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), "xliff.open_xliff"),
     DocumentFormat("HTML", (".html", ".htm"), "html.open_html"),
     DocumentFormat("a Word document", (".docx",), "office.open_docx", is_binary=True),
     DocumentFormat("an OpenDocument text", (".odt",), "office.open_odt", is_binary=True),

@@ -36,7 +36,7 @@ from nmt.text.words import LETTERWISE
 from nmt.text.words import units as boundaries
 
 DIRECTION_MARK = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}|" + DIRECTION_MARK
+TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}|\{\d{1,4}>|<\d{1,4}\}|" + DIRECTION_MARK
 _TAG = re.compile(f"({TAG})")
 
 

@@ -118,12 +118,17 @@ def _problems(unit: Unit, forms: Mapping[str, Sequence[Token[str]]]) -> list[str
     """Return what is wrong with the translation of a unit."""
     problems = dict[str, None]()
     for category, tokens in forms.items():
-        text, form = plain(unit.source[category]), plain(tokens)
+        text, form = map(_without_marks, (unit.source[category], tokens))
         if _has_other_placeholders(text, form, unit.formats):
             problems[OTHER_PLACEHOLDERS] = None
-        if unit.limit is not None and len(form) > unit.limit:
+        if unit.limit is not None and len(plain(tokens)) > unit.limit:
             problems[TOO_LONG] = None
     return [*problems]
+
+
+def _without_marks(tokens: Iterable[Token[str]]) -> str:
+    """Return the text of tokens with a line break for each mark, none of which a translation loses."""
+    return "".join(token.text if isinstance(token, Text) else "\n" for token in tokens)
 
 
 def _has_other_placeholders(text: str, form: str, formats: Sequence[str]) -> bool:

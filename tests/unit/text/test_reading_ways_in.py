@@ -86,7 +86,10 @@ def documents(texts: Texts) -> dict[str, bytes]:
     header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n'
     catalogue = "".join(f'\nmsgctxt "{n}"\nmsgid "{text}"\nmsgstr ""\n' for n, text in enumerate(texts))
     page = "".join(f"<p>{text}</p>" for text in escaped).encode()
+    sources = "".join(f"<trans-unit id='{n}'><source>{text}</source></trans-unit>" for n, text in enumerate(escaped))
+    xliff = f"<xliff version='1.2'><file source-language='de'><body>{sources}</body></file></xliff>".encode()
     return {
+        **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), xliff),
         ".txt": "\n".join(texts).encode("utf-16"),  # in UTF-8, it is not a document
         ".srt": cues.encode(),
         ".vtt": f"WEBVTT\n\n{cues}".encode(),
@@ -120,6 +123,8 @@ def open_written(suffix: str, content: bytes) -> Iterator[str]:
     texts = open_document(f"a{suffix}", content).texts
     if suffix == ".po":
         texts = [entry.msgstr for entry in polib.pofile(content.decode())]
+    elif suffix.endswith(("xlf", "xliff")):
+        texts = re.findall("<target[^>]*>(.*?)</target>", html.unescape(content.decode()))
     return (re.sub("[\u200e\u2067]", "", text) for text in texts)
 
 
