@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 
 from documents import PO, SRT, VTT
+from samples_xliff import SAMPLES as XLIFF
 
 SAMPLES: dict[str, bytes] = {
     "a.txt": "Größe: 5\r\n\r\n  Zwei Zeilen\tund ein Tab\r\n".encode(),
@@ -15,6 +16,7 @@ SAMPLES: dict[str, bytes] = {
     "a.vtt": VTT.encode(),
     "a.po": PO.encode(),
     "a.html": "<!doctype html>\n<html><p title='Größe'>Eins <b>zwei</b> drei<br>vier {{ x }}</p></html>\n".encode(),
+    **XLIFF,
 }
 N_DAMAGED = 200
 _HOSTILE = (b"<", b">", b"&", b'"', b"'", b"{", b"[", b"\\", b"\0", b"\xff", b"\r", b"\n", b"\t", b"%s", b"<![CDATA[",

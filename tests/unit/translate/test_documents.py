@@ -15,6 +15,7 @@ import pytest
 from lxml import etree
 
 from command import Command
+from document_samples import SAMPLES
 from documents import bare_docx, bare_odt, members
 from nmt.config.load import changed_config
 from nmt.documents import FORMATS, open_document, read_document
@@ -54,6 +55,8 @@ msgstr ""
     ".docx": bare_docx(f"<w:p><w:r><w:t>{ONE}</w:t></w:r></w:p><w:p><w:r><w:b/><w:t>{TWO}</w:t></w:r></w:p>"),
     ".odt": bare_odt(f"<text:p>{ONE}<text:span>{TWO}</text:span></text:p>"),
 }
+EVERY = {Path(name).suffix: content for name, content in SAMPLES.items()} | CONTENTS
+"""The content of a document of each format."""
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +109,9 @@ def correct(review: Path, texts: Iterable[str]) -> None:
 
 
 def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: Command) -> None:
+    for suffix, content in EVERY.items():
+        if suffix not in CONTENTS:
+            (letters / f"a{suffix}").write_bytes(content)
     hidden = ("~$a.docx", "._a.docx", ".DS_Store", "Thumbs.db")
     for name in ("picture.png", *hidden):  # of no document, of one that is open in an editor, and of systems
         (letters / name).write_bytes(b"\0")
@@ -117,11 +123,11 @@ def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: 
     with serving(Service(load_models([run], "native", False, ()))) as client:
         for suffix, path in written.items():
             parts = [(f'name="{name}"', value) for name, value in (("source", b"de"), ("target", b"en"))]
-            parts.append((f'name="file"; filename="a{suffix}"', CONTENTS[suffix]))
+            parts.append((f'name="file"; filename="a{suffix}"', EVERY[suffix]))
             answer = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM)
             at = answer.json["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}")
             assert path.read_bytes() == client.ask(at).body, suffix
-            assert open_document(path, path.read_bytes()).texts != open_document(path, CONTENTS[suffix]).texts
+            assert open_document(path, path.read_bytes()).texts != open_document(path, EVERY[suffix]).texts
         page = {"q": CONTENTS[".htm"].decode(), "source": "de", "target": "en", "format": "html"}
         assert client.ask("/translate", page).json["translatedText"] == written[".htm"].read_text(encoding="utf-8")
     assert written[".htm"].read_bytes().startswith(b"<p lang='en'>")
