@@ -83,6 +83,9 @@ _ROWS = (
     DocumentFormat("HTML", (".html", ".htm"), "html.open_html"),
     DocumentFormat("a Word document", (".docx",), "office.open_docx", is_binary=True),
     DocumentFormat("an OpenDocument text", (".odt",), "office.open_odt", is_binary=True),
+    DocumentFormat("Android resources", (".xml",), "android.open_resources", kind="Android resources"),
+    DocumentFormat("a .resx file", (".resx",), "resx.open_resx"),
+    DocumentFormat("a file of Qt Linguist", (".ts",), "qt.open_ts", kind="a file of Qt Linguist"),
     *(DocumentFormat(name, (suffix,), advice=advice, kind=kind) for suffix, name, advice, kind in _REJECTED),
 )
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from nmt.console import amount, printable
 from nmt.errors import DataError
-from nmt.languages.codes import is_right_to_left, related_codes, tag_of
+from nmt.languages.codes import is_other_language, is_right_to_left, related_codes, tag_of
 from nmt.text.formats import BEGINNING, other_encoding, text_problem
 from nmt.text.translated import Translated
 from nmt.text.words import beginning
@@ -80,6 +80,13 @@ class DocumentOptions:
     """The language to translate; text that is marked as another language is left out, unless this one is unknown."""
     target: str = ""
     """The language to translate into, if it is known."""
+
+
+def check_languages(name: str, stated: Sequence[str], options: DocumentOptions) -> None:
+    """Raise DataError if a document states another source or target. stated: both, each empty if it is not stated."""
+    if any(map(is_other_language, stated, (options.source, options.target))):
+        in_file = printable(" into ".join(filter(None, stated)))
+        raise DataError(f"{name}: is from {in_file}, not from {options.source} into {options.target}")
 
 
 class Document:

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from nmt.console import printable
 from nmt.documents.inline import Mark, Token
-from nmt.documents.types import Document, DocumentOptions, Languages
+from nmt.documents.types import Document, DocumentOptions, Languages, check_languages
 from nmt.documents.units import Filled, Unit, message_tokens, open_units, plain
 from nmt.documents.xml import Edit, Element, XmlFile, xml_spelled, xml_tokens
 from nmt.errors import DataError
-from nmt.languages.codes import is_other_language
 from nmt.text.message_formats import formats_of
 from nmt.text.states import FINAL, FLAWED, MACHINE, UNTRANSLATED, state_of
 
@@ -53,10 +52,7 @@ def open_xliff(name: str, content: bytes, options: DocumentOptions) -> Document:
         for element, names in product(unit.around(), _LANGUAGES.items()):
             if names[0] in element.attributes:
                 stated[element] = names[1]
-                languages = [element.attributes.get(side, "") for side in names]
-                if any(map(is_other_language, languages, (options.source, options.target))):
-                    in_file = printable(" into ".join(filter(None, languages)))
-                    raise DataError(f"{name}: is from {in_file}, not from {options.source} into {options.target}")
+                check_languages(name, [element.attributes.get(side, "") for side in names], options)
 
     def write(filled: Sequence[Filled], languages: Languages) -> bytes:
         edits = [edit for text, of_text in zip(texts, filled, strict=True) for edit in _edits(file, text, of_text)]
@@ -145,9 +141,7 @@ def _edits(file: XmlFile, text: _Text, filled: Filled) -> Iterator[Edit]:
     if text.target:
         yield file.with_content(text.target, content)
         return
-    before = file.data[source.start - 99 : source.start]
-    indentation = before[len(before.rstrip()) :].decode()
     tag = re.sub(r"(?s)(seg-)?source.*", "target", file.raw(source.start + 1, source.inside))  # with its prefix
     added = MACHINE["target"].items() if text.unit in text.holders else ()
     attributes = "".join(f' {key}="{value}"' for key, value in added)
-    yield source.end, source.end, f"{indentation}<{tag}{attributes}>{content}</{tag}>"
+    yield source.end, source.end, f"{file.indentation(source)}<{tag}{attributes}>{content}</{tag}>"

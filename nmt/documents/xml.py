@@ -138,6 +138,11 @@ class XmlFile:
         tag = re.sub(r"\s*/>\Z", "", self.raw(element.start, element.end))
         return element.start + len(tag.encode()), element.end, f">{content}</{tag[1:].split()[0]}>"
 
+    def indentation(self, element: Element) -> str:
+        """Return the white space before an element, from the end of the tag or text before it."""
+        before = self.data[max(0, element.start - 99) : element.start]
+        return before[len(before.rstrip()) :].decode()
+
     def written(self, edits: Iterable[Edit]) -> bytes:
         """Return the file with edits, which must not overlap, in its own encoding."""
         parts = []

@@ -138,9 +138,9 @@ _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals s
 }
 _ROOTS = {
     "tmx": "TMX", "xliff": "XLIFF", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML",
-    **dict.fromkeys(("resources", "root", "plist", "ts"), "XML"),
+    "resources": "Android resources", "ts": "a file of Qt Linguist", "root": "XML", "plist": "XML",
 }  # fmt: skip
-_FIRST_INSIDE = r"<(?:html>\s*<(?:head|body)|(?:resources|root|plist)>\s*<(?:!--|dict>|[a-z:-]+\s[a-z:]+=))"
+_FIRST_INSIDE = r"<(?:html>\s*<(?:head|body)|(?:resources|root|plist)\s*>\s*<(?:!--|dict>|[a-z:-]+\s[a-z:]+=))"
 """Matches the beginning of a root element without attributes; any other tag is no evidence."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from documents import PO, SRT, VTT
 from samples_xliff import SAMPLES as XLIFF
+from samples_xml_strings import SAMPLES as XML_STRINGS
 
 SAMPLES: dict[str, bytes] = {
     "a.txt": "Größe: 5\r\n\r\n  Zwei Zeilen\tund ein Tab\r\n".encode(),
@@ -17,6 +18,7 @@ SAMPLES: dict[str, bytes] = {
     "a.po": PO.encode(),
     "a.html": "<!doctype html>\n<html><p title='Größe'>Eins <b>zwei</b> drei<br>vier {{ x }}</p></html>\n".encode(),
     **XLIFF,
+    **XML_STRINGS,
 }
 N_DAMAGED = 200
 _HOSTILE = (b"<", b">", b"&", b'"', b"'", b"{", b"[", b"\\", b"\0", b"\xff", b"\r", b"\n", b"\t", b"%s", b"<![CDATA[",
