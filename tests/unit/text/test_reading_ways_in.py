@@ -88,7 +88,14 @@ def documents(texts: Texts) -> dict[str, bytes]:
     page = "".join(f"<p>{text}</p>" for text in escaped).encode()
     sources = "".join(f"<trans-unit id='{n}'><source>{text}</source></trans-unit>" for n, text in enumerate(escaped))
     xliff = f"<xliff version='1.2'><file source-language='de'><body>{sources}</body></file></xliff>".encode()
+    strings = "".join(f'<string name="n{n}">{text}</string>' for n, text in enumerate(escaped))
+    values = "".join(f'<data name="n{n}"><value>{text}</value></data>' for n, text in enumerate(escaped))
+    unfinished = '<translation type="unfinished"/>'
+    messages = "".join(f"<message><source>{text}</source>{unfinished}</message>" for text in escaped)
     return {
+        ".xml": f"<resources>{strings}</resources>".encode(),
+        ".resx": f"<root>{values}</root>".encode(),
+        ".ts": f"<TS version='2.1'><context>{messages}</context></TS>".encode(),
         **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), xliff),
         ".txt": "\n".join(texts).encode("utf-16"),  # in UTF-8, it is not a document
         ".srt": cues.encode(),
@@ -123,8 +130,8 @@ def open_written(suffix: str, content: bytes) -> Iterator[str]:
     texts = open_document(f"a{suffix}", content).texts
     if suffix == ".po":
         texts = [entry.msgstr for entry in polib.pofile(content.decode())]
-    elif suffix.endswith(("xlf", "xliff")):
-        texts = re.findall("<target[^>]*>(.*?)</target>", html.unescape(content.decode()))
+    elif suffix.endswith(("xlf", "xliff", ".ts")):
+        texts = re.findall("<(?:target|translation)[^>]*>(.*?)</", html.unescape(content.decode()))
     return (re.sub("[\u200e\u2067]", "", text) for text in texts)
 
 
