@@ -67,7 +67,8 @@ BILINGUAL = (".po", ".ts", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
 def units(path: Path) -> dict[str, tuple[str, str]]:
     """Return the source and the translation of each unit that Translate Toolkit reads, by its identifier."""
     reader = ["/usr/bin/python3", "-c", READER, TOOLKIT[path.suffix], str(path)]
-    read = json.loads(subprocess.run(reader, check=True, capture_output=True, text=True).stdout)
+    *_, printed = subprocess.run(reader, check=True, capture_output=True, text=True).stdout.splitlines()
+    read = json.loads(printed)
     return {f"{number} {key}": ("\n".join(src), "\n".join(tgt)) for number, (key, src, tgt) in enumerate(read)}
 
 
@@ -83,8 +84,9 @@ def compared(before: Path, after: Path) -> tuple[str, bool]:
     different = []
     for (key, (src, first)), (of_translation, (same, tgt)) in zip(sources.items(), translations.items(), strict=False):
         if before.suffix in BILINGUAL:
-            n_filled += bool(tgt.strip()) and not first.strip()
-            is_equal = src == same and (not tgt or placeholders(src) == placeholders(tgt))
+            is_filled = bool(tgt.strip()) and not first.strip()
+            n_filled += is_filled
+            is_equal = src == same and (not is_filled or placeholders(src) == placeholders(tgt))
         else:
             n_filled += (src, first) != (same, tgt)
             is_equal = placeholders(first or src) == placeholders(tgt or same)
@@ -102,7 +104,7 @@ def accepted(path: Path) -> tuple[str, bool] | None:
     if not command or shutil.which(command[0]) is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        out = folder if command[0] == "soffice" else f"{folder}/out.flat"
+        out = folder if command[0] in ("soffice", "aapt2") else f"{folder}/out"
         copy = Path(folder) / "values" / path.name
         copy.parent.mkdir()
         shutil.copy(path, copy)
