@@ -125,7 +125,7 @@ _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals s
     # lines such as `Mehl: 500 g` and `Wissen = Macht` may be prose
     r"\.(?:properties|strings)\n|.*\n\s*(?://[^\n]*\n\s*|/\*[^*]*\*/\s*)*"
     r"(?:\"[^\"\n]+\"[ \t]*=[ \t]*\"[^\n]*\";[ \t\r]*\n\s*){5}": "a list of keys and texts",
-    r"\.jsonl?\n": "JSON",
+    r"\.jsonl?\n|\.arb\n\s*\{\s*[\"}]": "JSON",  # Standard Arabic has the code arb
     r"\.md\n": "Markdown",
     # the suffixes yml and csv are languages, too, Iamalele and Sumtu Chin: none of five lines may be a sentence, unless
     # the first key has an indented line, or any key a text of several lines
