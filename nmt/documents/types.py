@@ -8,9 +8,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import AnyStr, NamedTuple, TypeAlias
 
 from nmt.console import amount, printable
 from nmt.errors import DataError
@@ -148,6 +149,18 @@ class Document:
         self.n_guessed = queue.n_guessed
         self.problems = queue.problems
         return content
+
+
+def spliced(text: AnyStr, edits: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
+    """Return a text with edits (start, end, what replaces it), in any order, which must not overlap."""
+    parts: list[AnyStr] = []
+    position = 0
+    for start, end, new in sorted(edits, key=itemgetter(0, 1)):
+        assert start >= position, "edits overlap"
+        parts += text[position:start], new
+        position = end
+    parts.append(text[position:])
+    return text[:0].join(parts)
 
 
 def spaced(text: str) -> str:

@@ -24,6 +24,12 @@ FORMS_FILLED = "with plural forms that are filled from the form `other`; check t
 
 _ACCELERATOR = re.compile(r"[&_](?=\w)")
 """The sign before the accelerator key of a menu item, as in `&File` or `_File`."""
+_BRANCHES = (
+    r"(\{\s*+[\w.-]++\s*+(?:,\s*+(?!(?:plural|select|selectordinal|choice)\b)[^{}]*+)?\})"
+    r"|([\n\t\#]|\{\s*+[\w.-]++\s*+,[^{}]*+[{}]|\}\s*+\}|\}\s*+[\w=-]*+\s*+\{)"
+)
+"""Matches simple arguments of ICU messages, as one group, and as the other what divides texts: line breaks, tabs, and
+what is around branches, such as `{n, plural, one {`."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +71,21 @@ def spelled(tokens: Iterable[Token[str]], escape: Callable[[str], str]) -> str:
     return "".join(token.markup if isinstance(token, Mark) else token.raw or escape(token.text) for token in tokens)
 
 
-def message_tokens(text: str, formats: Sequence[str]) -> Iterator[Token[str]]:
-    """Divide a message at line breaks, tabs and tags. formats: the `GRAMMARS` that it follows."""
+def message_tokens(text: str, formats: Sequence[str], *, by_branch: bool = False) -> Iterator[Token[str]]:
+    """Divide a message at line breaks, tabs and tags. formats: the `GRAMMARS` that it follows.
+
+    by_branch: whether an `icu-format` is also divided at its branches. Formats without states do so: nobody would see
+    that a translation is broken, and branches on their own cannot be.
+    """
+    breaks = _BRANCHES if by_branch and "icu-format" in formats else r"((?!))|([\n\t])"
     inner = " ".join(directive[1:] for flag in formats for directive in directives(text, flag))
     for token in tagged(text, inner):
         if isinstance(token, Mark):
             yield token
             continue
-        for i, part in enumerate(re.split(r"([\n\t])", token.text)):
-            yield Mark("break", part) if i % 2 else Text(part, part)
+        for i, part in enumerate(re.split(breaks, token.text)):
+            if part:
+                yield Mark("point" if part == "#" else "break", part) if i % 3 == 2 else Text(part, part)
 
 
 def open_units(

@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 
 from nmt.console import printable
 from nmt.documents.inline import Mark, Text, Token
-from nmt.documents.types import decoded, encoding_of_mark
+from nmt.documents.types import decoded, encoding_of_mark, spliced
 from nmt.errors import DataError, error_text
 from nmt.text.formats import extends_ascii
 
@@ -145,13 +145,7 @@ class XmlFile:
 
     def written(self, edits: Iterable[Edit]) -> bytes:
         """Return the file with edits, which must not overlap, in its own encoding."""
-        parts = []
-        position = 0
-        for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
-            assert start >= position, "edits overlap"
-            parts += [self.data[position:start], text.encode()]
-            position = end
-        content = b"".join([*parts, self.data[position:]])
+        content = spliced(self.data, ((start, end, text.encode()) for start, end, text in edits))
         return content if self.encoding == "utf-8" else content.decode().encode(self.encoding, "xmlcharrefreplace")
 
 

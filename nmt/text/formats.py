@@ -128,7 +128,7 @@ _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals s
     r"\.ass\n\s*\[Script Info\]": "subtitles",
     r"\.tex\n(?s:.*?)\\(?:documentclass|begin|(?:sub)*section|usepackage)\b": "LaTeX",
     r"\.xml\n\s*<": "XML",
-    r"\.jsonl?\n": "JSON",
+    r"\.jsonl?\n|\.arb\n\s*\{\s*[\"}]": "JSON",  # Standard Arabic has the code arb
     r"\.md\n": "Markdown",
     # the suffixes yml and csv are languages, too, Iamalele and Sumtu Chin: none of five lines may be a sentence, unless
     # the first key has an indented line, or any key a text of several lines

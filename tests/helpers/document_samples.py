@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 
 from documents import PO, SRT, VTT
+from samples_keyed import SAMPLES as KEYED
 from samples_xliff import SAMPLES as XLIFF
 from samples_xml_strings import SAMPLES as XML_STRINGS
 
@@ -17,6 +18,7 @@ SAMPLES: dict[str, bytes] = {
     "a.vtt": VTT.encode(),
     "a.po": PO.encode(),
     "a.html": "<!doctype html>\n<html><p title='Größe'>Eins <b>zwei</b> drei<br>vier {{ x }}</p></html>\n".encode(),
+    **KEYED,
     **XLIFF,
     **XML_STRINGS,
 }

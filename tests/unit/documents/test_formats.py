@@ -43,7 +43,7 @@ def test_suffix_that_is_language_is_recognised_by_content() -> None:
 def test_copied_texts_keep_bytes(name: str) -> None:
     content = SAMPLES[name]
     document = open_document(name, content, "de")
-    assert len(document.texts) > 1
+    assert document.texts
     if PurePath(name).suffix in BILINGUAL:  # their empty translations are filled
         content = document.translated(document.texts)
         document = open_document(name, content, "de")
@@ -71,5 +71,5 @@ def test_damaged_document_raises_or_is_written(name: str) -> None:
             n_opened += 1
         except DataError as error:
             assert "\n" not in str(error) and str(error).isprintable() and name in str(error)
-    assert n_opened < 200 or name in ("a.txt", "a.html", "a.srt")
+    assert n_opened < 200 or PurePath(name).suffix in (".txt", ".html", ".srt", ".properties")  # always valid
     assert time.process_time() - begun < 60
