@@ -83,6 +83,13 @@ def translate(
         Path | None,
         option("--reviewed", "Build documents from such a file or DIR, corrected; nothing is translated.", "F"),
     ] = None,
+    overwrite: Annotated[
+        bool,
+        option("--overwrite", "Translate again what an existing output has, and replace outputs that were edited."),
+    ] = False,
+    report: Annotated[
+        Path | None, option("--report", "Write what was translated, kept and left out of each document.", "F.json")
+    ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     to: ToOption = None,
@@ -246,9 +253,8 @@ def translate(
     for_documents = (output_dir, bilingual, reviewed) != (None, None, None)
     is_alone = as_text or not (is_document(source) or Path(source).is_dir())
     has_documents = for_documents or len(sources) > 1 or not is_alone
-    if has_documents:
-        refuse(context, "documents")
-    elif not as_text:
+    refuse(context, "documents" if has_documents else "lines")
+    if not (has_documents or as_text):
         refuse_document(source)
     if (model_asked := chat_options(chat)) is not None:
         from nmt.recipes.ask import translate_by_chat
@@ -272,7 +278,10 @@ def translate(
     from nmt.translate.types import WINDOW, Options
 
     is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or for_documents)
-    documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents and not is_beside else None
+    files_of_documents = partial(Documents, sources, overwrite=overwrite, report=report)
+    documents = None
+    if has_documents and not is_beside:
+        documents = files_of_documents(output, output_dir, bilingual, reviewed)
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
@@ -303,8 +312,8 @@ def translate(
         interact(translator, lambda path: opened(ref.at(path)))
         return
     if is_beside:
-        output = _beside(Path(source), translator.source, translator.target)
-        documents = Documents(sources, output) if has_documents else None
+        output = _beside(Path(source), translator.source, translator.target, overwrite)
+        documents = files_of_documents(output) if has_documents else None
     if documents is not None:
         search = settings(translator.config, *for_texts(translator.search))
         memory = translator.memory(tm, search) if tm else None
@@ -345,19 +354,25 @@ def _meant(words: Sequence[str], tables: Sequence[str]) -> tuple[str | None, lis
         raise DataError("the sentence is not UTF-8; use a terminal with UTF-8, or give a file") from None
 
 
-def _beside(path: Path, source: str, target: str) -> str:
-    """Return the file for the translation of a file: beside it, with the code of the target language in its name.
+def _beside(path: Path, source: str, target: str, overwrite: bool = False) -> str:
+    """Return the file for the translation of a file: with the target language in place of the source in its name or in
+    one of two folders above it, or else beside it, with the code of the target language in its name.
 
-    Raises DataError if it exists.
+    Raises DataError if it exists and must not be overwritten.
     """
+    from nmt.documents.names import target_names
     from nmt.files.compressed import compression_of
 
     if compression_of(path):
         path = path.with_suffix("")
-    stem = path.stem.removesuffix(f".{source}")
     suffix = "" if path.suffix == f".{source}" else path.suffix
-    written = path.with_name(f"{stem}.{target}{suffix}")
-    if written.exists():
+    written = path.with_name(f"{path.stem}.{target}{suffix}")
+    inner = Path(*path.parts[-3:]).as_posix()
+    (named,) = target_names([inner], source, target)
+    if suffix and named not in ("", inner):
+        written = Path(*path.parts[:-3], named)
+        written.parent.mkdir(parents=True, exist_ok=True)
+    if written.exists() and not overwrite:
         raise DataError(f"{written}: exists, and is not overwritten; choose the file to write with --output")
     return str(written)
 
