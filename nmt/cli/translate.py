@@ -162,7 +162,8 @@ def translate(
 
     A sentence can also be an argument. A file as an argument is read as with --input; without an option for the output,
     its translation is written beside it, with the code of the target language in its name: letter.docx to
-    letter.en.docx, news.de to news.en. A file that exists is not overwritten.
+    letter.en.docx, news.de to news.en; or where the code of the source is in its path, in its place: de/a.html to
+    en/a.html, app_de.po to app_en.po. A document that exists is overwritten only with --overwrite.
 
     Documents keep their format: files named .docx, .odt, .html, .srt, .vtt or .po are translated as documents, sentence
     by sentence, as `nmt serve` does (docs/documents.md). With --output-dir, --input may be repeated, and may be a
@@ -170,6 +171,12 @@ def translate(
     rejected by their content, and .properties, .strings, .yaml and .md by their names; --as-text translates any file as
     plain lines. If the translation of documents is interrupted after a minute or later, the same command continues;
     finished texts are kept in OUTPUT.work, or in .work in the output directory, until it is complete.
+
+    If the output exists, and its format has keys, as .po has, only texts that are missing in it, or whose source has
+    changed since, are translated; all others stay as they are, and edited translations always. With --output-dir, other
+    documents are translated again only if their source, the models or the options have changed, and not if they were
+    edited. What was written is remembered in .nmt beside each output. --overwrite translates all again. --report F.json
+    writes for each document how many texts were translated, kept, exact matches and so on (docs/documents.md).
 
     --bilingual F writes the texts of one document with their translations as XLIFF 1.2 (.xlf, .xliff) or TMX, for
     review in a CAT tool; the document is written only with --output. --reviewed F builds the document from such a file.
@@ -230,6 +237,7 @@ def translate(
       nmt translate --input letter.docx --bilingual letter.xlf
       nmt translate --input letters --output-dir drafts --bilingual reviews
       nmt translate --input letters --output-dir translated --reviewed corrected
+      nmt translate --input site --output-dir site.en --tm memory.tmx --bilingual review --report report.json
       nmt translate --run runs/multi30k-de-en --input letter.docx --reviewed letter.xlf --output letter.en.docx
       nmt translate --scores --input news.de | sort -g -k2,2 | head
       nmt translate --confidence --input news.de --output news.tsv
@@ -278,10 +286,9 @@ def translate(
     from nmt.translate.types import WINDOW, Options
 
     is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or for_documents)
-    files_of_documents = partial(Documents, sources, overwrite=overwrite, report=report)
     documents = None
     if has_documents and not is_beside:
-        documents = files_of_documents(output, output_dir, bilingual, reviewed)
+        documents = Documents(sources, output, output_dir, bilingual, reviewed, overwrite, report)
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
@@ -313,7 +320,7 @@ def translate(
         return
     if is_beside:
         output = _beside(Path(source), translator.source, translator.target, overwrite)
-        documents = files_of_documents(output) if has_documents else None
+        documents = Documents(sources, output, overwrite=overwrite, report=report) if has_documents else None
     if documents is not None:
         search = settings(translator.config, *for_texts(translator.search))
         memory = translator.memory(tm, search) if tm else None

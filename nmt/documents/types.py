@@ -110,7 +110,7 @@ class Document:
         self.kept: Mapping[str, Unit] = {}
         """The units of the previous output whose translations are kept, by their keys."""
         self.remarks: Mapping[str, Sequence[str]] = {}
-        """What became of units of the previous output, and the keys of the units in question."""
+        """What else became of units of the previous output, and the keys of the units in question."""
         self.problems: Mapping[str, Sequence[str]] = {}
         """What is wrong with the last translation, and the keys of the units in question."""
         self.n_readings = n_readings
@@ -131,6 +131,8 @@ class Document:
         )
         notes = [] if self.texts or self.kept else ["nothing to translate: no text, or only text that stays as it is"]
         notes += [f"{amount(n, name)} {outcome}" for n, name, outcome in counted if n]
+        if self.kept:
+            notes.append(f"{amount(len(self.kept), 'text')} kept, {len({*self.keys}):,} translated")
         for problem, keys in {**self.remarks, **self.problems}.items():
             shown = ", ".join(printable(beginning(key, _SHOWN)) for key in keys[:_N_SHOWN])
             notes.append(f"{amount(len(keys), 'text')} {problem}: {shown}{', ...' * (len(keys) > _N_SHOWN)}")

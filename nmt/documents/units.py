@@ -112,7 +112,10 @@ def open_units(
         for unit, of_unit in zip(missing, passages, strict=True):
             previous = document.kept.get(unit.key)
             if previous is not None:
-                kept = dict.fromkeys(unit.source, [*previous.translation.values()][-1]) | {**previous.translation}
+                *_, last = previous.translation.values()
+                kept = dict.fromkeys(unit.source, previous.translation.get("other", last))
+                if ("" in kept) == ("" in previous.translation):  # both have a plural, or neither
+                    kept |= previous.translation
                 filled.append(Filled(unit, kept, frozenset(kept), (), previous))
                 continue
             translated = {category: passage.translated(results) for category, passage in of_unit.items()}

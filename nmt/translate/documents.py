@@ -18,7 +18,7 @@ from nmt.console import Progress, amount, say
 from nmt.documents import FORMATS, Document, format_of, has_markup, is_translated, read_document
 from nmt.documents.names import target_names
 from nmt.documents.types import Languages
-from nmt.documents.units import OTHER_PLACEHOLDERS, TOO_LONG
+from nmt.documents.units import TOO_LONG
 from nmt.errors import ConfigError, DataError
 from nmt.files.read import checksum
 from nmt.files.write import open_output, refuse_overwriting, replace_file, work_directory
@@ -172,16 +172,17 @@ class Documents:
         Raises DataError if a document or a reviewed file cannot be read, if they do not belong together, or if a file
         cannot be written, and LockedError if another process translates to the same output.
         """
-        rows = list[Json]()
-        try:
-            if self.directory is not None:
-                self._write_all(translator, self.directory, rows)
-            else:
-                with _work_beside(self._output or str(self.bilingual)) as work:
-                    rows.append(self._write_one(translator, work, self.bilingual))
-        finally:
-            if self.report is not None:
-                replace_file(self.report, f"{json.dumps(rows, indent=1)}\n")
+        if self.directory is not None:
+            rows = self._write_all(translator, self.directory)
+        else:
+            with _work_beside(self._output or str(self.bilingual)) as work:
+                row = self._write_one(translator, work, self.bilingual)
+            rows = [{"input": self.inputs[0], "output": self._output, **row}]
+        if self.report is not None:
+            replace_file(self.report, f"{json.dumps(rows, indent=1)}\n")
+        if n_failed := sum(row["outcome"] == "failed" for row in rows):
+            n = sum("output" in row for row in rows)
+            raise DataError(f"{n_failed} of {amount(n, 'document')} not translated")
 
     def _write_one(
         self, translator: DocumentTranslator | None, work: Path, review: Path | None, in_folder: bool = False
@@ -189,14 +190,13 @@ class Documents:
         """Write a document and its bilingual file, unless they are left, and return the row of the report."""
         source = Path(self.inputs[0])
         target = self._output
-        row: Json = {"input": str(source), "output": target}
         outputs = dict[str, Content]()
         if target is not None:
             outputs[target] = translator.content if translator else Document.translated
         if self.reviewed is not None:
             languages = translator.languages if translator else (source_language(self.reviewed), "")
             document = read_document(source, *languages)
-            return row | _write(source, document, outputs, partial(_reviewed, self.reviewed, source, translator))
+            return _write(source, document, outputs, partial(_reviewed, self.reviewed, source, translator))
         assert translator is not None, "needed to translate"
         if review is not None:
             outputs[str(review)] = partial(bilingual_content, review, source.name, translator.languages)
@@ -205,16 +205,17 @@ class Documents:
         path = Path(target or "-")
         if in_folder or (document.units and target not in (None, "-") and path.is_file() == path.exists()):
             previous = Previous([*map(Path, outputs)], f"{checksum(source)} {translator.version(source)[1]}")
-            if in_folder and (reason := previous.reason_to_leave(document, self.overwrite)):
-                return row | {"outcome": reason}
-            if not self.overwrite:
+            if in_folder and (reason := previous.reason_to_stay(bool(document.units), self.overwrite)):
+                return {"outcome": reason}
+            if path.is_file() and document.units and not (review or self.overwrite):
                 previous.merge(document)
         translate = partial(translator.translate, source, work, target != "-")
-        return row | _write(source, document, outputs, translate, previous)
+        return _write(source, document, outputs, translate, previous)
 
-    def _write_all(self, translator: DocumentTranslator | None, directory: Path, rows: list[Json]) -> None:
+    def _write_all(self, translator: DocumentTranslator | None, directory: Path) -> list[Json]:
+        """Write all documents to a directory, and return the rows of the report. Errors of documents are printed."""
         jobs, left_out = self._jobs(directory, translator.languages if translator else ("", ""))
-        n_failed = 0
+        rows = list[Json]()
         with work_directory(directory / ".work", "translates") as work:
             for target, (source, name) in jobs.items():
                 review, reviewed = (path and path / f"{name}.xlf" for path in (self.bilingual, self.reviewed))
@@ -222,19 +223,21 @@ class Documents:
                     path.parent.mkdir(parents=True, exist_ok=True)
                 alone = Documents([str(source)], str(target), None, None, reviewed, self.overwrite)
                 try:
-                    rows.append(alone._write_one(translator, work, review, in_folder=True))
+                    row = alone._write_one(translator, work, review, in_folder=True)
                 except DataError as error:
                     say(str(error))
-                    rows.append({"input": str(source), "output": str(target), "outcome": f"failed: {error}"})
-                    n_failed += 1
+                    row = {"outcome": "failed", "notes": [str(error)]}
+                else:
+                    if row["outcome"] == "translated":
+                        say(f"wrote {target}")
+                rows.append({"input": str(source), "output": str(target), **row})
             for row in rows:
-                counts = (f", {n:,} {name.replace('_', ' ')}" for name, n in row.items() if isinstance(n, int) and n)
+                counts = (f", {name.replace('_', ' ')}: {n:,}" for name, n in row.items() if isinstance(n, int) and n)
                 say(f"{row['output']}: {row['outcome']}{''.join(counts)}")
             for what, paths in left_out.items():
                 say(f"{amount(len(paths), 'file')} {what} left out: {', '.join(paths)}")
-                rows += [{"input": path, "outcome": f"left out: {what}"} for path in paths]
-            if n_failed:
-                raise DataError(f"{n_failed} of {amount(len(jobs), 'document')} not translated")
+                rows += [{"input": path, "outcome": f"left out, since it is {what}"} for path in paths]
+        return rows
 
     def _jobs(
         self, directory: Path, languages: Languages
@@ -262,11 +265,8 @@ class Documents:
                 # ~$: a lock file of Word; Windows adds two files to folders
                 if given.is_dir() and re.search(r"(^|/)(\.|~\$|Thumbs\.db$|desktop\.ini$)", name):
                     continue
-                if given.is_dir() and not is_translated(path):
-                    left_out["of other formats"].append(str(path))
-                    continue
-                if not named:
-                    left_out["in other languages"].append(str(path))
+                if not named or (given.is_dir() and not is_translated(path)):
+                    left_out["of other formats" if named else "in other languages"].append(str(path))
                     continue
                 target = directory / named
                 if target in jobs:
@@ -290,8 +290,7 @@ def _write(
     previous: keeps a record of the outputs.
     """
     with ExitStack() as opened:  # before translation, to find errors early
-        record = None
-        if previous is not None:  # first, so that it is replaced last
+        if previous is not None:  # opened first, so that it is replaced last
             previous.at.parent.mkdir(exist_ok=True)
             record = opened.enter_context(open_output(previous.at))
         files = [opened.enter_context(open_output(name)) for name in outputs]
@@ -299,18 +298,19 @@ def _write(
         contents = [content(document, translations) for content in outputs.values()]
         for file, content in zip(files, contents, strict=True):
             file.write(content)
-        if record and previous:
-            record.write(previous.new_record(document, contents))
+        if previous is not None:
+            record.write(previous.record(document, contents))
+            record.flush()
     for note in document.notes():
         say(f"{source}: {note}")
-    lacking = sum(bool(lost(text, best.text)) for text, best in zip(document.texts, translations, strict=True))
+    lacking = [lost(text, best.text) for text, best in zip(document.texts, translations, strict=True)]
     are_low = [best.confidence.is_low for best in translations if best.confidence]
     return {
         "outcome": "translated",
         "texts": len(document.texts),
         "exact_matches": sum(best.match == "exact" for best in translations),
         "low_confidence": sum(are_low) if are_low else None,
-        "lost_placeholders": len(document.problems.get(OTHER_PLACEHOLDERS, ())) or lacking,
+        "lost_placeholders": sum(map(bool, lacking)),
         "too_long": len(document.problems.get(TOO_LONG, ())),
         "kept": len(document.kept),
         "notes": document.notes(),
