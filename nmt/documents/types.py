@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from nmt.console import amount, printable
 from nmt.errors import DataError
@@ -18,9 +18,6 @@ from nmt.languages.codes import is_right_to_left, related_codes, tag_of
 from nmt.text.formats import BEGINNING, other_encoding, text_problem
 from nmt.text.translated import Translated
 from nmt.text.words import beginning
-
-if TYPE_CHECKING:
-    from nmt.documents.units import Unit
 
 _SHOWN = 60
 """Maximum number of characters of a key in a note."""
@@ -105,9 +102,9 @@ class Document:
         """Which of the `GRAMMARS` of format strings, if any, each text follows."""
         self.keys = keys or [""] * len(texts)
         """The key of the unit that each text belongs to, in formats with keys."""
-        self.units: Mapping[str, Unit] = {}
-        """The units by their keys, in formats with keys."""
-        self.kept: Mapping[str, Unit] = {}
+        self.units: Mapping[str, Any] = {}
+        """The `Unit` for each key, in formats with keys."""
+        self.kept: Mapping[str, Any] = {}
         """The units of the previous output whose translations are kept, by their keys."""
         self.remarks: Mapping[str, Sequence[str]] = {}
         """What else became of units of the previous output, and the keys of the units in question."""
@@ -138,7 +135,7 @@ class Document:
             notes.append(f"{amount(len(keys), 'text')} {problem}: {shown}{', ...' * (len(keys) > _N_SHOWN)}")
         return notes
 
-    def keep(self, units: Mapping[str, Unit]) -> None:
+    def keep(self, units: Mapping[str, Any]) -> None:
         """Keep the translations of a previous output, given its units by their keys, instead of translating texts."""
         self.kept = units
         rows = [*zip(self.texts, self.flags, self.keys, strict=True)]

@@ -20,6 +20,7 @@ from nmt.files.read import checksum, fingerprint_of
 
 _ADVICE = "; remove it, and all translations in the output are kept as if they were edited"
 OUTDATED = "kept with an edited translation, although the source has changed"
+REPLACED = "with an edited translation that gave way to that in the source"
 UNKNOWN = "kept, since the output has no record of what was translated"
 REMOVED = "removed from the output, since the source lacks them"
 
@@ -80,10 +81,16 @@ class Previous:
         remarks = defaultdict[str, list[str]](list)
         for key, unit in document.units.items():
             old = previous.get(key)
-            if unit.target or old is None or not any(map(plain, old.translation.values())):
+            if old is None or not any(map(plain, old.translation.values())):
                 continue
+            translation = _hash(old.translation)
+            is_edited = self._record.translations.get(key) != translation
             is_outdated = self._record.sources.get(key) not in (None, _hash(unit.source))
-            if self._record.translations.get(key) != _hash(old.translation):
+            if unit.target:  # formats write it as it is
+                if is_edited and translation != _hash(unit.target):
+                    remarks[REPLACED].append(key)
+                continue
+            if is_edited:
                 self._edited.add(key)
                 if is_outdated:
                     remarks[OUTDATED].append(key)

@@ -229,6 +229,17 @@ def test_translations_and_fuzzy_marks_of_catalogue_stay(translated: Translate, t
     assert after[PLAIN[0]] == first[PLAIN[0]] and after[PLAIN[5]][0]["msgstr"]
 
 
+def test_edit_that_the_source_overrides_is_named(translated: Translate, tmp_path: Path) -> None:
+    source, output = tmp_path / "a.po", tmp_path / "b.po"
+    source.write_text(PO, encoding="utf-8")
+    translated(source, "--output", output)
+    output.write_text(output.read_text(encoding="utf-8").replace("fertig", "bearbeitet"), encoding="utf-8")
+    assert PLAIN[3][:40] in translated(source, "--output", output)
+    source.write_text(PO.replace("fertig", "neu"), encoding="utf-8")  # the output was not edited
+    assert PLAIN[3][:40] not in translated(source, "--output", output)
+    assert messages(output)[PLAIN[3]][0] == {"msgstr": "neu"}
+
+
 # --- folders --------------------------------------------------------------------------------------
 
 
