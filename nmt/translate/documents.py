@@ -236,7 +236,7 @@ class Documents:
                 say(f"{row['output']}: {row['outcome']}{''.join(counts)}")
             for what, paths in left_out.items():
                 say(f"{amount(len(paths), 'file')} {what} left out: {', '.join(paths)}")
-                rows += [{"input": path, "outcome": f"left out, since it is {what}"} for path in paths]
+                rows += [{"input": path, "outcome": f"left out: {what}"} for path in paths]
         return rows
 
     def _jobs(
