@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import AnyStr, NamedTuple, TypeAlias
+from typing import Any, AnyStr, NamedTuple, TypeAlias
 
 from nmt.console import amount, printable
 from nmt.errors import DataError
@@ -110,6 +110,12 @@ class Document:
         """Which of the `GRAMMARS` of format strings, if any, each text follows."""
         self.keys = keys or [""] * len(texts)
         """The key of the unit that each text belongs to, in formats with keys."""
+        self.units: Mapping[str, Any] = {}
+        """The `Unit` for each key, in formats with keys."""
+        self.kept: Mapping[str, Any] = {}
+        """The units of the previous output whose translations are kept, by their keys."""
+        self.remarks: Mapping[str, Sequence[str]] = {}
+        """What else became of units of the previous output, and the keys of the units in question."""
         self.problems: Mapping[str, Sequence[str]] = {}
         """What is wrong with the last translation, and the keys of the units in question."""
         self.n_readings = n_readings
@@ -128,12 +134,20 @@ class Document:
             (self.n_readings, "ruby reading", "left out"),
             (self.n_guessed, "mark", "of formats, links or notes placed at a guess; check them"),
         )
-        notes = [] if self.texts else ["nothing to translate: no text, or only text that stays as it is"]
+        notes = [] if self.texts or self.kept else ["nothing to translate: no text, or only text that stays as it is"]
         notes += [f"{amount(n, name)} {outcome}" for n, name, outcome in counted if n]
-        for problem, keys in self.problems.items():
+        if self.kept:
+            notes.append(f"{amount(len(self.kept), 'text')} kept, {len({*self.keys}):,} translated")
+        for problem, keys in {**self.remarks, **self.problems}.items():
             shown = ", ".join(printable(beginning(key, _SHOWN)) for key in keys[:_N_SHOWN])
             notes.append(f"{amount(len(keys), 'text')} {problem}: {shown}{', ...' * (len(keys) > _N_SHOWN)}")
         return notes
+
+    def keep(self, units: Mapping[str, Any]) -> None:
+        """Keep the translations of a previous output, given its units by their keys, instead of translating texts."""
+        self.kept = units
+        rows = [*zip(self.texts, self.flags, self.keys, strict=True)]
+        self.texts, self.flags, self.keys = ([row[i] for row in rows if row[2] not in units] for i in range(3))
 
     def translated(self, results: Sequence[Translated | str], languages: Languages = ("", "")) -> bytes:
         """Return the document, in its own encoding, with one translation for each of `texts`.

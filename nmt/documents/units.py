@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
 from nmt.documents.types import Document, Languages, Results
@@ -32,20 +33,31 @@ _BRANCHES = (
 what is around branches, such as `{n, plural, one {`."""
 
 
+Forms: TypeAlias = "Mapping[str, Sequence[Token[str]]]"
+"""The tokens of a text by plural category."""
+
+
 @dataclass(frozen=True)
 class Unit:
     """A text of software or of a bilingual file, which is to be translated."""
 
     key: str
     """What identifies it in its file."""
-    source: Mapping[str, Sequence[Token[str]]]
+    source: Forms
     """The tokens of its text by plural category, such as `one` and `other`; by "" if it has no plural."""
     formats: Sequence[str] = ("",)
     """The `GRAMMARS` of format strings that it follows; at least one."""
     limit: int | None = None
     """The maximum number of characters of a translation."""
-    target: Mapping[str, Sequence[Token[str]]] = field(default_factory=dict)
+    target: Forms | None = None
     """The tokens of the translation that the file has, in formats with source and target; empty: to be translated."""
+    state: str = ""
+    """How the file marks its translation, in formats that do so."""
+
+    @property
+    def translation(self) -> Forms:
+        """The tokens of its text in the target language, if its file is the output of a translation."""
+        return self.source if self.target is None else self.target
 
 
 @dataclass(frozen=True)
@@ -53,12 +65,14 @@ class Filled:
     """A unit with its translation."""
 
     unit: Unit
-    forms: Mapping[str, Sequence[Token[str]]]
+    forms: Forms
     """The tokens of the translation, by the plural categories of the source."""
     changed: frozenset[str]
     """The categories whose translation differs from the source. Others are best written as they are."""
     problems: Sequence[str]
     """What is wrong with the translation, by which formats with states mark it for review."""
+    previous: Unit | None = None
+    """The unit of the previous output whose translation is kept; formats with states keep its state, too."""
 
 
 def plain(tokens: Iterable[Token[str]]) -> str:
@@ -96,10 +110,10 @@ def open_units(
     write: returns the content of the document, given those units, in order, with their translations; fills_forms:
     whether plural categories that only the target has are given the form `other`.
     """
-    units = [unit for unit in units if not unit.target]
-    passages = [{category: Passage(tokens) for category, tokens in unit.source.items()} for unit in units]
+    missing = [unit for unit in units if not unit.target]
+    passages = [{category: Passage(tokens) for category, tokens in unit.source.items()} for unit in missing]
     texts, flags, keys = [], [], []
-    for unit, of_unit in zip(units, passages, strict=True):
+    for unit, of_unit in zip(missing, passages, strict=True):
         for passage in of_unit.values():
             texts += passage.texts
             flags += [unit.formats[0]] * len(passage.texts)
@@ -107,7 +121,15 @@ def open_units(
 
     def write_document(results: Results, languages: Languages) -> bytes:
         filled = []
-        for unit, of_unit in zip(units, passages, strict=True):
+        for unit, of_unit in zip(missing, passages, strict=True):
+            previous = document.kept.get(unit.key)
+            if previous is not None:
+                *_, last = previous.translation.values()
+                kept = dict.fromkeys(unit.source, previous.translation.get("other", last))
+                if ("" in kept) == ("" in previous.translation):  # both have a plural, or neither
+                    kept |= previous.translation
+                filled.append(Filled(unit, kept, frozenset(kept), (), previous))
+                continue
             translated = {category: passage.translated(results) for category, passage in of_unit.items()}
             forms = {category: tokens for category, (_, tokens) in translated.items()}
             changed = frozenset(category for category, (is_changed, _) in translated.items() if is_changed)
@@ -123,10 +145,12 @@ def open_units(
             filled.append(Filled(unit, forms, changed, problems))
         return write(filled, languages)
 
-    return Document(texts, write_document, flags=flags, keys=keys)
+    document = Document(texts, write_document, flags=flags, keys=keys)
+    document.units = {unit.key: unit for unit in units}
+    return document
 
 
-def _problems(unit: Unit, forms: Mapping[str, Sequence[Token[str]]]) -> list[str]:
+def _problems(unit: Unit, forms: Forms) -> list[str]:
     """Return what is wrong with the translation of a unit."""
     problems = dict[str, None]()
     for category, tokens in forms.items():
