@@ -5,8 +5,9 @@ https://doc.qt.io/qt-6/linguist-ts-file-format.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from nmt.documents.inline import Token
 from nmt.documents.types import Document, DocumentOptions, Languages, check_languages
 from nmt.documents.units import Filled, Unit, message_tokens, open_units
 from nmt.documents.xml import Edit, Element, XmlFile, xml_spelled, xml_tokens
@@ -18,7 +19,7 @@ _FORMATS = ("qt-format", "qt-plural-format")
 def open_ts(name: str, content: bytes, options: DocumentOptions) -> Document:
     """Open a .ts file. Raises DataError if it is malformed, or in other languages."""
     file = XmlFile(name, content)
-    translations = []
+    translations: list[Element] = []
     units = []
     root = None
     context = ""
@@ -28,18 +29,17 @@ def open_ts(name: str, content: bytes, options: DocumentOptions) -> Document:
             context = element.text
             continue
         source, translation = element.child("source"), element.child("translation")
-        if source is None or translation is None or translation.attributes.get("type") != "unfinished":
+        if source is None or translation is None:
             continue
-        if not translation.text.strip():
-            translations.append(translation)
-            units.append(_unit(file, context, element, source))
+        unit = _unit(file, context, element, source, translation)
+        if unit.target or unit.state == "unfinished":
+            units.append(unit)
+            translations += [translation] * (not unit.target)
     if root is not None:
         check_languages(name, [root.attributes.get(key, "") for key in ("sourcelanguage", "language")], options)
 
     def write(units: Sequence[Filled], languages: Languages) -> bytes:
-        edits: list[Edit] = []
-        for translation, filled in zip(translations, units, strict=True):
-            edits += _edits(file, translation, filled, languages[1])
+        edits = [_edit(file, *pair, languages[1]) for pair in zip(translations, units, strict=True)]
         if root is not None and languages[1] and not root.attributes.get("language"):
             edits.append(file.with_attribute(root, "language", languages[1].replace("-", "_")))
         return file.written(edits)
@@ -47,30 +47,37 @@ def open_ts(name: str, content: bytes, options: DocumentOptions) -> Document:
     return open_units(units, write)
 
 
-def _unit(file: XmlFile, context: str, message: Element, source: Element) -> Unit:
+def _unit(file: XmlFile, context: str, message: Element, source: Element, translation: Element) -> Unit:
     is_plural = message.attributes.get("numerus") == "yes"
     formats = _FORMATS[: 1 + is_plural]
-    tokens = [*xml_tokens(file, source, lambda text: message_tokens(text, formats))]
+
+    def tokens(element: Element) -> Sequence[Token[str]]:
+        return [*xml_tokens(file, element, lambda text: message_tokens(text, formats))]
+
     comment = message.child("comment")
     key = f"{context}: {message.attributes.get('id') or source.text}{f' ({comment.text})' if comment else ''}"
-    return Unit(key, {"other" if is_plural else "": tokens}, formats)
+    forms = {str(number): form for number, form in enumerate(translation.children("numerusform"))} or {"": translation}
+    target = {number: tokens(form) for number, form in forms.items()} if translation.text.strip() else {}
+    form = {"other" if is_plural else "": tokens(source)}
+    return Unit(key, form, formats, None, target, translation.attributes.get("type", ""))
 
 
-def _edits(file: XmlFile, translation: Element, filled: Filled, language: str) -> Iterator[Edit]:
-    """Yield the edits that write a translation. It stays unfinished, so that Qt Linguist shows it for review."""
-    text = xml_spelled([*filled.forms.values()][-1])
-    if "" in filled.forms:
-        yield file.with_content(translation, text)
-        return
-    forms = [*translation.children("numerusform")]
-    missing = f"<numerusform>{text}</numerusform>"
-    n_missing = max(0, _n_forms(language) - len(forms)) if len(forms) < 2 else 0
-    for form in forms:
-        yield file.with_content(form, text)
-    if forms:
-        yield forms[-1].end, forms[-1].end, n_missing * (file.indentation(forms[0]) + missing)
+def _edit(file: XmlFile, translation: Element, filled: Filled, language: str) -> Edit:
+    """Return the edit that writes a translation. A new one is unfinished, so that Qt Linguist shows it for review."""
+    state = filled.previous.state if filled.previous else "unfinished"
+    forms = filled.forms
+    if "" in forms:
+        content = xml_spelled(forms[""])
     else:
-        yield file.with_content(translation, n_missing * missing)
+        places = [*translation.children("numerusform")]
+        indentation = file.indentation(places[0]) if places else ""
+        n_forms = len(places) if len(places) > 1 else _n_forms(language)
+        texts = (xml_spelled(forms.get(str(number), forms["other"])) for number in range(n_forms))
+        content = "".join(f"{indentation}<numerusform>{text}</numerusform>" for text in texts)
+        if places:
+            content += file.raw(places[-1].end, translation.inside_end)
+    attributes = f' type="{state}"' if state else ""
+    return translation.start, translation.end, f"<translation{attributes}>{content}</translation>"
 
 
 def _n_forms(language: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from nmt.documents.inline import Mark, Passage, Text, Token, tagged
@@ -110,6 +110,7 @@ def open_units(
     write: returns the content of the document, given those units, in order, with their translations; fills_forms:
     whether plural categories that only the target has are given the form `other`.
     """
+    units = [*_distinct(units)]
     missing = [unit for unit in units if not unit.target]
     passages = [{category: Passage(tokens) for category, tokens in unit.source.items()} for unit in missing]
     texts, flags, keys = [], [], []
@@ -148,6 +149,14 @@ def open_units(
     document = Document(texts, write_document, flags=flags, keys=keys)
     document.units = {unit.key: unit for unit in units}
     return document
+
+
+def _distinct(units: Iterable[Unit]) -> Iterator[Unit]:
+    """Yield units of which no two have the same key: a file may repeat one."""
+    numbers = Counter[str]()
+    for unit in units:
+        numbers[unit.key] += 1
+        yield unit if numbers[unit.key] == 1 else replace(unit, key=f"{unit.key}#{numbers[unit.key]}")
 
 
 def _problems(unit: Unit, forms: Forms) -> list[str]:

@@ -38,6 +38,19 @@ class _Text(NamedTuple):
     holders: Sequence[Element]
     """The elements with its state."""
 
+    @property
+    def has_target(self) -> bool:
+        """Whether it has a translation."""
+        return self.target is not None and bool(self.target.text.strip())
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is to be translated, and has no translation, or one that does not count."""
+        states = [state for holder in self.holders for state in holder.attributes.items()]
+        if not self.source.text.strip() or self.unit.inherited("translate") == "no" or state_of(states, FINAL):
+            return False
+        return not self.has_target or bool(state_of(states, UNTRANSLATED))
+
 
 def open_xliff(name: str, content: bytes, options: DocumentOptions) -> Document:
     """Open an XLIFF file. Raises DataError if it is malformed, of an unknown version, or in other languages."""
@@ -45,7 +58,7 @@ def open_xliff(name: str, content: bytes, options: DocumentOptions) -> Document:
     texts: list[_Text] = []
     stated: dict[Element, str] = {}
     for unit in file.elements("xliff", frozenset({"trans-unit", "unit"})):
-        texts += filter(_is_missing, _texts(unit))
+        texts += (text for text in _texts(unit) if text.is_missing or text.has_target)
         *_, root = unit.around()
         if not re.fullmatch(r"[12]\..*", version := root.attributes.get("version", "1.2")):
             raise DataError(f"{name}: XLIFF {printable(version)}, where 1.0 to 2.2 are supported")
@@ -55,7 +68,8 @@ def open_xliff(name: str, content: bytes, options: DocumentOptions) -> Document:
                 check_languages(name, [element.attributes.get(side, "") for side in names], options)
 
     def write(filled: Sequence[Filled], languages: Languages) -> bytes:
-        edits = [edit for text, of_text in zip(texts, filled, strict=True) for edit in _edits(file, text, of_text)]
+        missing = (text for text in texts if text.is_missing)
+        edits = [edit for text, of_text in zip(missing, filled, strict=True) for edit in _edits(file, text, of_text)]
         for element, attribute in stated.items():
             if languages[1] and not element.attributes.get(attribute):
                 edits.append(file.with_attribute(element, attribute, languages[1].replace("_", "-")))
@@ -90,14 +104,6 @@ def _identified(element: Element | None, attribute: str) -> dict[str, Element]:
     return identified
 
 
-def _is_missing(text: _Text) -> bool:
-    """Return whether a text is to be translated, and has no translation."""
-    states = [state for holder in text.holders for state in holder.attributes.items()]
-    if not text.source.text.strip() or text.unit.inherited("translate") == "no" or state_of(states, FINAL):
-        return False
-    return not (text.target and text.target.text.strip()) or bool(state_of(states, UNTRANSLATED))
-
-
 def _unit(file: XmlFile, text: _Text) -> Unit:
     attributes = text.unit.attributes
     formats = formats_of(text.source.text, frozenset())
@@ -107,7 +113,9 @@ def _unit(file: XmlFile, text: _Text) -> Unit:
     limit = int(width[1]) + len(plain(tokens)) - len(text.source.text) if width else None
     file_name = re.sub(r".*[/\\]", "", text.unit.inherited("original"))
     names = (file_name, attributes.get("resname") or attributes.get("id"), text.source.attributes.get("mid"))
-    return Unit("/".join(filter(None, names)), {"": tokens}, formats, limit)
+    target = {} if text.is_missing or text.target is None else {"": [*_tokens(file, text.target, formats)]}
+    states = (f"{key}={value}" for holder in text.holders for key, value in holder.attributes.items())
+    return Unit("/".join(filter(None, names)), {"": tokens}, formats, limit, target, "\n".join(states))
 
 
 def _is_opaque(element: Element) -> bool:
@@ -134,14 +142,22 @@ def _edits(file: XmlFile, text: _Text, filled: Filled) -> Iterator[Edit]:
     source = text.source
     content = xml_spelled(filled.forms[""]) if filled.changed else file.raw(source.inside, source.inside_end)
     for holder in text.holders:
-        states = FLAWED if filled.problems and holder.name == "segment" else MACHINE.get(holder.name, {})
-        for key, value in states.items():
+        for key, value in _states(holder.name, filled).items():
             if key in holder.attributes or holder.name != "trans-unit":
                 yield file.with_attribute(holder, key, value)
     if text.target:
         yield file.with_content(text.target, content)
         return
     tag = re.sub(r"(?s)(seg-)?source.*", "target", file.raw(source.start + 1, source.inside))  # with its prefix
-    added = MACHINE["target"].items() if text.unit in text.holders else ()
+    added = _states("target", filled).items() if text.unit in text.holders else ()
     attributes = "".join(f' {key}="{value}"' for key, value in added)
     yield source.end, source.end, f"{file.indentation(source)}<{tag}{attributes}>{content}</{tag}>"
+
+
+def _states(name: str, filled: Filled) -> dict[str, str]:
+    """Return the states of a translation that an element with a name has: those that it had before, if it is kept."""
+    states = FLAWED if filled.problems and name == "segment" else MACHINE.get(name, {})
+    if filled.previous is None:
+        return states
+    before = dict(state.split("=", 1) for state in filled.previous.state.splitlines() if "=" in state)
+    return {key: before.get(key, "translated") for key in states if key in before or key == "state"}

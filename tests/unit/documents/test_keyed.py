@@ -37,7 +37,7 @@ TEXTS = [
     ("a.json", '{"a": {"b": "Ein Hund", "n": 5, "c": ["x y", true, {"d": "z"}]}}', ["a.b", "a.c.0", "a.c.2.d"]),
     ("a.json", '{"u": "https://a.org", "m": "a@b.org", "c": "#ffcc00", "t": "true", "n": "{{x}}", "e": ""}', []),
     ("a.arb", '{"@@locale": "de", "a": "Ein Hund", "@a": {"description": "kein Text"}}', ["a"]),
-    ("a.properties", "# x = y\n! x = y\na.b = Ein Hund\nc:Zwei\nd Drei\ne\n = f\n", ["a.b", "c", "d", ""]),
+    ("a.properties", "# x = y\n! x = y\na.b = Ein Hund\nc:Zwei\nd Drei\ne\n = f\n", ["a.b", "c", "d", "#2"]),
     ("a.properties", "a\\ b\\:c = x \\\n   y\\u00e4\nd = 5\n", ["a b:c"]),
     ("a.strings", '/* "k" = "v"; */ "a" = "b c"; // "k" = "v";\nd.e = "f"; "g"; h = i;', ["a", "d.e"]),
     (

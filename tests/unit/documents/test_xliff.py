@@ -49,8 +49,8 @@ def test_texts_and_keys_are_those_without_translation() -> None:
             ("messages.ts/9", "Der zweite."),
         ],
         "b.xliff": [
-            ("handbuch.docx/u1", "Hallo Welt!"), ("handbuch.docx/u1", "Der zweite Satz."),
-            ("handbuch.docx/u1", "Ein Name und"),
+            ("handbuch.docx/u1", "Hallo Welt!"), ("handbuch.docx/u1#2", "Der zweite Satz."),
+            ("handbuch.docx/u1#5", "Ein Name und"),
         ],
         "c.sdlxliff": [("Brief.docx/a-2/1", "Erster Satz."), ("Brief.docx/a-2/4", "Vierter.")],
         "d.mqxliff": [("brief.docx/1", "Drücken Sie Start."), ("brief.docx/5", "Das Ende")],
