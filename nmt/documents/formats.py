@@ -84,6 +84,7 @@ _ROWS = (
     DocumentFormat("Java properties", (".properties",), "properties.open_properties", separators=(b"\\n",)),
     DocumentFormat("a strings file", (".strings",), "strings.open_strings", separators=(b";", b"\\n")),
     DocumentFormat("YAML", (".yaml", ".yml"), "yaml.open_yaml", separators=(b",", b"\\n"), kind="YAML"),
+    DocumentFormat("Markdown", (".md", ".markdown"), "markdown.open_markdown", separators=(b"|",)),
     DocumentFormat("HTML", (".html", ".htm"), "html.open_html"),
     DocumentFormat("a Word document", (".docx",), "office.open_docx", is_binary=True),
     DocumentFormat("an OpenDocument text", (".odt",), "office.open_odt", is_binary=True),

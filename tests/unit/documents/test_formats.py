@@ -71,5 +71,5 @@ def test_damaged_document_raises_or_is_written(name: str) -> None:
             n_opened += 1
         except DataError as error:
             assert "\n" not in str(error) and str(error).isprintable() and name in str(error)
-    assert n_opened < 200 or PurePath(name).suffix in (".txt", ".html", ".srt", ".properties")  # always valid
+    assert n_opened < 200 or PurePath(name).suffix in (".txt", ".html", ".srt", ".properties", ".md")  # always valid
     assert time.process_time() - begun < 60
