@@ -63,6 +63,7 @@ _ROWS = (
     DocumentFormat("a PO catalogue", (".po",), "catalogue.open_catalogue"),
     DocumentFormat("HTML", (".html", ".htm"), "html.open_html"),
     DocumentFormat("a Word document", (".docx",), "office.open_docx", is_binary=True),
+    DocumentFormat("a PowerPoint presentation", (".pptx",), "office.open_pptx", is_binary=True),
     DocumentFormat("an OpenDocument text", (".odt",), "office.open_odt", is_binary=True),
 )
 

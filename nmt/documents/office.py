@@ -1,9 +1,10 @@
-"""Word (`.docx`) and OpenDocument (`.odt`) texts: zip archives of XML whose paragraphs are translated.
+"""Word (`.docx`), PowerPoint (`.pptx`) and OpenDocument (`.odt`) files: zip archives of XML whose paragraphs are
+translated.
 
-Paragraphs are found in the body, tables, headers, footers, notes and text boxes. In Word, a run is a stretch of
-characters of one format; the most frequent format of a paragraph is its base. Other formats, links and fields of text
-are spans over the text, other fields are placeholders, and notes, pictures and similar elements are marks in it. The
-formats are described in
+Paragraphs are found in the body, tables, headers, footers, notes and text boxes. In Word and PowerPoint, a run is a
+stretch of characters of one format; the most frequent format of a paragraph is its base. Other formats, links and
+fields of text are spans over the text, other fields are placeholders, and notes, pictures and similar elements are
+marks in it. The formats are described in
 https://ecma-international.org/publications-and-standards/standards/ecma-376/ (part 1) and
 https://docs.oasis-open.org/office/OpenDocument/v1.3/ (part 3).
 """
@@ -122,6 +123,30 @@ class Package:
         return written.getvalue()
 
 
+def related(package: Package, part: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each part that a part, or with an empty name the package, has a relationship to, its kind, and the name of
+    the relationship.
+
+    Targets outside the package, such as addresses and other files, are left out.
+    """
+    folder, name = posixpath.split(part)
+    member = posixpath.join(folder, f"_rels/{name}.rels")
+    for relation in package.xml(member).iterfind("{*}Relationship") if member in package.members else ():
+        path = posixpath.normpath(posixpath.join("/", folder, unquote(relation.get("Target", ""))))[1:]
+        if relation.get("TargetMode") != "External":
+            yield path, posixpath.basename(relation.get("Type", "")), relation.get("Id", "")
+
+
+def main_part(package: Package, usual: str, problem: str) -> str:
+    """Return the main part of an office document. Raises DataError with a `problem` if neither it nor the usual one
+    exists."""
+    parts = [*(part for part, kind, _ in related(package, "") if kind == "officeDocument"), usual]
+    main = next((part for part in parts if part in package.members), None)
+    if main is None:
+        raise DataError(f"{package.name}: {problem}")
+    return main
+
+
 _SHOWN = etree.XPath("string()")
 _BINDING = "{*}dataBinding"
 
@@ -236,6 +261,7 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[OfficeMarkup]]) -> Non
             formats.append(markup.format)
         elif markup.replaced is None:
             formats.pop()
+    paragraph.element.extend(paragraph.element.findall("{*}endParaRPr"))  # in PowerPoint, after all text
 
 
 _COMPUTED = re.compile(
@@ -310,6 +336,8 @@ _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 """Elements that are omitted because they do not apply to another text."""
 _NOT_FORMAT = ("}lang", "}noProof")
 """Properties that split text into several runs in Word without a visible change of format."""
+_NO_FORMATS = frozenset(["lang", "altLang", "noProof", "dirty", "err", "smtClean", "smtId", "bmk"])
+"""Attributes of properties in PowerPoint that do so."""
 _SWITCHES = r"<w:(?:bidi|rtl|cs|bidiVisual|rtlGutter)(?: [^<>]*)?/>"
 """Matches the marks of paragraphs, sections, runs and tables from right to left, in which Word swaps left and right."""
 _WORD_RULES = Rules(
@@ -361,28 +389,11 @@ _MAX_FORMAT = 2000
 def open_docx(name: str, content: bytes, _: DocumentOptions) -> Document:
     """Open a Word document. Raises DataError if it is invalid."""
     package = Package(name, content)
-    main = {kind: part for part, kind in _related(package, "")}.get("officeDocument", _MAIN)
-    if main not in package.members:
-        main = _MAIN
-    if main not in package.members:
-        raise DataError(f"{name}: {_NO_WORD}")
-    kinds = dict(_related(package, main))
+    main = main_part(package, _MAIN, _NO_WORD)
+    kinds = {part: kind for part, kind, _ in related(package, main)}
     members = [member for member in package.members if member == main or kinds.get(member) in _PARTS]
     styles = [_selected(package.xml(member), _HIDING) for member in members if kinds.get(member) == "styles"]
     return _open(package, members, partial(_word_paragraphs, name, set[str]().union(*styles)), _WORD_RULES)
-
-
-def _related(package: Package, part: str) -> Iterator[tuple[str, str]]:
-    """Yield each part that a part, or with an empty name the package, has a relationship to, and its kind.
-
-    Targets outside the package, such as addresses and other files, are left out.
-    """
-    folder, name = posixpath.split(part)
-    member = posixpath.join(folder, f"_rels/{name}.rels")
-    for related in package.xml(member).iterfind("{*}Relationship") if member in package.members else ():
-        if related.get("TargetMode") != "External":
-            path = posixpath.join("/", folder, unquote(related.get("Target", "")))
-            yield posixpath.normpath(path)[1:], posixpath.basename(related.get("Type", ""))
 
 
 def _word_paragraphs(name: str, hidden_styles: Set[str], root: etree._Element) -> Iterator[Paragraph]:
@@ -398,7 +409,7 @@ def _word_paragraphs(name: str, hidden_styles: Set[str], root: etree._Element) -
         reader.n_readings = 0
         reader.initial = "" if cap is None else cap.text
         tokens, base = _formatted(list(reader.inside(element)))
-        append = partial(_append_word_text, namespace)
+        append = partial(_append_word_text, namespace, _PRESERVE)
         yield Paragraph(Passage(tokens), element, base, append, reader.n_readings, cap)
 
 
@@ -472,8 +483,10 @@ class _WordReader:
         elif pair := _PAIR.fullmatch(name):
             key = pair[1], child.get(f"{self._namespace}id")
             yield Mark("open" if pair[2] == "Start" else "close", OfficeMarkup([child]), key)
+        elif name == "fld":
+            yield from _object([child], self._texts([child], "t"))
         elif name not in _HINTS:
-            yield Mark("point", OfficeMarkup([child]))
+            yield Mark("break" if name in _BREAKS else "point", OfficeMarkup([child]))
 
     def _run(self, run: etree._Element) -> Iterator[_Run | Token[OfficeMarkup]]:
         names = [self._name(child) for child in run]
@@ -485,8 +498,14 @@ class _WordReader:
         key = _format(run.find(f"{self._namespace}rPr"))
         for name, child in zip(names, run, strict=True):
             if name in ("t", "noBreakHyphen"):
-                yield _Run(self.initial + ((child.text or "") if name == "t" else "\u2011"), run, key)
-                self.initial = ""
+                for part in re.split("(\t)", (child.text or "") if name == "t" else "\u2011"):
+                    if part == "\t":
+                        tab = etree.Element(child.tag)
+                        tab.text = part
+                        yield Mark("break", OfficeMarkup([tab], format=run))
+                    else:
+                        yield _Run(self.initial + part, run, key)
+                        self.initial = ""
             elif name == "ruby":
                 self.n_readings += 1
                 for base in child.iterchildren("{*}rubyBase"):
@@ -562,7 +581,8 @@ def _format(properties: etree._Element | None) -> bytes:
     if length > _MAX_FORMAT:
         raise DataError(f"a run has more than {_MAX_FORMAT:,} characters of properties; save the document again")
     kept = (child for child in properties if not str(child.tag).endswith(_NOT_FORMAT))
-    return b"".join(etree.tostring(child, with_tail=False) for child in kept)
+    attributes = sorted(f"{key}={value} " for key, value in properties.items() if key not in _NO_FORMATS)
+    return "".join(attributes).encode() + b"".join(etree.tostring(child, with_tail=False) for child in kept)
 
 
 def _append_run(parent: etree._Element, like: etree._Element) -> etree._Element:
@@ -571,9 +591,52 @@ def _append_run(parent: etree._Element, like: etree._Element) -> etree._Element:
     return run
 
 
-def _append_word_text(namespace: str, parent: etree._Element, like: etree._Element | None, text: str) -> None:
+def _append_word_text(
+    namespace: str, attributes: dict[str, str], parent: etree._Element, like: etree._Element | None, text: str
+) -> None:
     run = etree.SubElement(parent, f"{namespace}r") if like is None else _append_run(parent, like)
-    etree.SubElement(run, f"{namespace}t", _PRESERVE).text = text
+    etree.SubElement(run, f"{namespace}t", attributes).text = text
+
+
+# --- PowerPoint ------------------------------------------------------------------------------------
+
+_DRAWING = ("{http://schemas.openxmlformats.org/drawingml/2006/main}", "{http://purl.oclc.org/ooxml/drawingml/main}")
+_TEXTS = frozenset(["sld", "notes"])
+"""The outermost elements of parts whose paragraphs are translated. Those of others are prompts, which are not shown."""
+_DESIGNS = frozenset(["slide", "notesSlide", "slideMaster", "slideLayout", "notesMaster"])
+"""Kinds of parts with text, or with the language and direction of text that states none."""
+_MIRRORED_SLIDE = {
+    r'(<a:(?:p|lvl\dp|defP)Pr\b[^<>]*?\salgn=)"l"': r"\1\0",  # a null character, which XML lacks
+    r'(<a:(?:p|lvl\dp|defP)Pr\b[^<>]*?\salgn=)"r"': r'\1"l"',
+    r"\0": '"r"',
+}
+_SLIDE_RULES = Rules(
+    {r'(<a:\w+\b[^<>]*?\slang=")(?:SOURCE)(?:-\w+)*(?=")': r"\1TARGET"},
+    {r'(<a:\w+\b[^<>]*?\srtl(?:Col)?=)"(?:1|true)"': r'\1"0"', **_MIRRORED_SLIDE},
+    {
+        r'(<a:\w+\b[^<>]*?\srtl(?:Col)?=)"(?:0|false)"': r'\1"1"',
+        r"<a:tblPr\b(?![^<>]*\srtl=)": r'\g<0> rtl="1"',
+        **_MIRRORED_SLIDE,
+    },
+)
+
+
+def open_pptx(name: str, content: bytes, _: DocumentOptions) -> Document:
+    """Open a PowerPoint presentation. Raises DataError if it is invalid."""
+    package = Package(name, content)
+    main = main_part(package, "ppt/presentation.xml", "not a PowerPoint presentation; was it renamed?")
+    wanted = {main}
+    for part in package.members:  # parts of slides have relationships of their own
+        wanted |= {other for other, kind, _ in related(package, part) if kind in _DESIGNS}
+    return _open(package, [part for part in package.members if part in wanted], _slide_paragraphs, _SLIDE_RULES)
+
+
+def _slide_paragraphs(root: etree._Element) -> Iterator[Paragraph]:
+    for namespace in _DRAWING if etree.QName(root).localname in _TEXTS else ():
+        reader = _WordReader(namespace, root, frozenset())
+        for element in root.iter(f"{namespace}p"):
+            tokens, base = _formatted(list(reader.inside(element)))
+            yield Paragraph(Passage(tokens), element, base, partial(_append_word_text, namespace, {}), 0)
 
 
 # --- OpenDocument ----------------------------------------------------------------------------------
