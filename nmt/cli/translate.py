@@ -83,6 +83,10 @@ def translate(
         Path | None,
         option("--reviewed", "Build documents from such a file or DIR, corrected; nothing is translated.", "F"),
     ] = None,
+    columns: Annotated[
+        str | None,
+        option("--columns", "Columns of a table, by name, number or letter.", "source=A[,target=B][,key=C]"),
+    ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     to: ToOption = None,
@@ -164,6 +168,12 @@ def translate(
     plain lines. If the translation of documents is interrupted after a minute or later, the same command continues;
     finished texts are kept in OUTPUT.work, or in .work in the output directory, until it is complete.
 
+    --columns chooses the columns of a .csv, .tsv or .xlsx file: source is translated; the translations go to the empty
+    cells of target, or to a new column of that name, or replace the texts of source without one; key names the column
+    with keys of texts. A column is a name in the first row; otherwise its number from 1 or its letter, and the first
+    row is translated, too. Without --columns, the first row must name both languages, or `source` and `target`; of an
+    .xlsx file, all texts are translated.
+
     --bilingual F writes the texts of one document with their translations as XLIFF 1.2 (.xlf, .xliff) or TMX, for
     review in a CAT tool; the document is written only with --output. --reviewed F builds the document from such a file.
     With --output-dir, F is a directory with an XLIFF file for each document: letter.docx.xlf for letter.docx. With
@@ -236,14 +246,15 @@ def translate(
       nmt translate --engine ray --address 10.0.0.1:6379 --input crawl.de --output crawl.en
       nmt translate --teacher-url http://localhost:8000/v1 --teacher-model NAME --from de --to en --input a.de
     """
-    from nmt.documents import is_document, refuse_document
+    from nmt.documents import Columns, is_document, refuse_document
 
     text, files_named = _meant(words, [str(path) for path in (glossary, *tm) if path is not None])
     if text is not None:
         refuse(context, "sentence")
     sources = inputs or files_named or ["-"]
     source = sources[0]
-    for_documents = (output_dir, bilingual, reviewed) != (None, None, None)
+    has_output = (output_dir, bilingual, reviewed) != (None, None, None)
+    for_documents = has_output or columns is not None
     is_alone = as_text or not (is_document(source) or Path(source).is_dir())
     has_documents = for_documents or len(sources) > 1 or not is_alone
     if has_documents:
@@ -271,8 +282,11 @@ def translate(
     from nmt.translate.loading import for_texts
     from nmt.translate.types import WINDOW, Options
 
-    is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or for_documents)
-    documents = Documents(sources, output, output_dir, bilingual, reviewed) if has_documents and not is_beside else None
+    places = Columns.parse(columns) if columns is not None else None
+    is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or has_output)
+    documents = None
+    if has_documents and not is_beside:
+        documents = Documents(sources, output, output_dir, bilingual, reviewed, places)
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
@@ -304,7 +318,7 @@ def translate(
         return
     if is_beside:
         output = _beside(Path(source), translator.source, translator.target)
-        documents = Documents(sources, output) if has_documents else None
+        documents = Documents(sources, output, columns=places) if has_documents else None
     if documents is not None:
         search = settings(translator.config, *for_texts(translator.search))
         memory = translator.memory(tm, search) if tm else None

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from nmt.console import Progress, amount, say
-from nmt.documents import FORMATS, Document, format_of, has_markup, is_translated, read_document
+from nmt.documents import FORMATS, Columns, Document, format_of, has_markup, is_translated, read_document
 from nmt.documents.types import Languages
 from nmt.errors import ConfigError, DataError
 from nmt.files.write import open_output, refuse_overwriting, work_directory
@@ -119,10 +119,12 @@ class Documents:
     """The bilingual file to write; with `directory`, the directory with one for each document, such as a.docx.xlf."""
     reviewed: Path | None = None
     """The bilingual file to read the translations from, or the directory with one for each document."""
+    columns: Columns | None = None
+    """The columns of a table; with `directory`, of all tables."""
 
     def __post_init__(self) -> None:
         if "-" in self.inputs:
-            raise ConfigError("--output-dir, --bilingual and --reviewed need --input F, not standard input")
+            raise ConfigError("--output-dir, --bilingual, --reviewed and --columns need --input F, not standard input")
         review = self.bilingual or self.reviewed
         if self.directory is not None:
             if self.output is not None or (review and review.suffix in (".xlf", ".xliff", ".tmx")):
@@ -174,12 +176,24 @@ class Documents:
             outputs[self._output] = translator.content if translator else Document.translated
         if self.reviewed is not None:
             languages = translator.languages if translator else (source_language(self.reviewed), "")
-            _write(source, languages, outputs, partial(_reviewed, self.reviewed, source, translator))
+            self._write(languages, outputs, partial(_reviewed, self.reviewed, source, translator))
             return
         assert translator is not None, "needed to translate"
         if self.bilingual is not None:
             outputs[str(self.bilingual)] = partial(bilingual_content, self.bilingual, source.name, translator.languages)
-        _write(source, translator.languages, outputs, partial(translator.translate, source, work, "-" not in outputs))
+        self._write(translator.languages, outputs, partial(translator.translate, source, work, "-" not in outputs))
+
+    def _write(self, languages: Languages, outputs: Mapping[str, Content], translate: Translate) -> None:
+        """Translate a document, and write each output with the content that its function returns."""
+        source = Path(self.inputs[0])
+        with ExitStack() as opened:  # before translation, to find errors early
+            files = [opened.enter_context(open_output(name)) for name in outputs]
+            document = read_document(source, *languages, self.columns)
+            translations = translate(document)
+            for file, content in zip(files, outputs.values(), strict=True):
+                file.write(content(document, translations))
+        for note in document.notes():
+            say(f"{source}: {note}")
 
     def _write_all(self, translator: DocumentTranslator | None, directory: Path) -> None:
         jobs, left_out = self._jobs(directory)
@@ -196,7 +210,10 @@ class Documents:
                 for path in outputs:
                     path.parent.mkdir(parents=True, exist_ok=True)
                 try:
-                    Documents([str(source)], str(target), None, *reviews)._write_one(translator, work)
+                    columns = self.columns if (row := format_of(source)) and row.has_columns else None
+                    Documents([str(source)], str(target), None, reviews[0], reviews[1], columns)._write_one(
+                        translator, work
+                    )
                 except DataError as error:
                     say(str(error))
                     n_failed += 1
@@ -238,18 +255,6 @@ class Documents:
             raise DataError(f"{', '.join(self.inputs)}: contains no documents ({' '.join(FORMATS)})")
         refuse_overwriting([*jobs], [*jobs.values()])
         return jobs, left_out
-
-
-def _write(source: Path, languages: Languages, outputs: Mapping[str, Content], translate: Translate) -> None:
-    """Translate a document, and write each output with the content that its function returns."""
-    with ExitStack() as opened:  # before translation, to find errors early
-        files = [opened.enter_context(open_output(name)) for name in outputs]
-        document = read_document(source, *languages)
-        translations = translate(document)
-        for file, content in zip(files, outputs.values(), strict=True):
-            file.write(content(document, translations))
-    for note in document.notes():
-        say(f"{source}: {note}")
 
 
 def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Translation]:
