@@ -85,9 +85,8 @@ class Columns(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Columns:
         """Return columns such as `source=A,target=B`. Raises ConfigError."""
-        pairs = [part.partition("=") for part in re.split(r",(?=\w+=)", text)]
-        given = {name: column.strip() for name, _, column in pairs}
-        if not {"source"} <= given.keys() <= {*cls._fields} or len(given) < len(pairs) or not all(given.values()):
+        given = dict(re.findall(r"(source|target|key)=(.+?)(?:,(?=\w+=)|\Z)", text))
+        if "source" not in given or ",".join(map("=".join, given.items())) != text:
             raise ConfigError(f"--columns {text}: must be like source=A,target=B,key=C, of which source is needed")
         return cls(**given)
 

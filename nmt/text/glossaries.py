@@ -92,7 +92,7 @@ _SIDES = {
 }
 
 
-def heading(cell: str) -> str | None:
+def _heading(cell: str) -> str | None:
     """Return the content of a column by its name: a language code, `source`, `target`, `term` or None."""
     text = cell.strip().lower()
     without_term = re.sub(_TERM, "", text).strip(" _-:()")
@@ -114,7 +114,7 @@ def _order(columns: Sequence[str], target: str | None, where: str) -> tuple[int,
 
     Raises DataError if the header has two languages, neither of which is `target`.
     """
-    headings = [heading(column) for column in columns]
+    headings = [_heading(column) for column in columns]
     columns_of_text = [i for i, name in enumerate(headings) if name in ("source", "target")]
     if len(columns_of_text) != 2:  # a column of numbers is called No, as Norwegian is
         columns_of_text = [i for i, name in enumerate(headings) if name]

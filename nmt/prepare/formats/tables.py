@@ -10,11 +10,12 @@ import re
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from nmt.console import amount, listed, printable
 from nmt.errors import DataError, error_text
@@ -25,7 +26,6 @@ from nmt.prepare.inputs import Input
 from nmt.prepare.pairs import NO_SCORE, Layout, Row, Units, parse_score
 from nmt.text.lines import LINE_BYTES, lines_in
 from nmt.text.segments import one_line
-from nmt.text.separated import DECLARED, DIALECT, SAMPLE_LINES, separator_of, widths, with_ends
 from nmt.text.tokenizer import is_blank
 from nmt.text.words import beginning
 
@@ -118,6 +118,9 @@ def _shortened(name: str) -> str:
     return f"{start}..." if len(name) > _CHARS else start
 
 
+_DELIMITERS = "\t|;,"  # the first of those that fit equally well is taken: the later ones are more common in text
+_SAMPLE_LINES = 200  # from which the delimiter is guessed
+_DECLARED = re.compile(r'"?sep=([^\s"]|\t)"?', re.IGNORECASE)  # the first line of a file for Excel
 _END = "\n\0"  # after a sample of all lines, to which no quoted field can extend
 # the sample may end within a field; one with a tab and a line break would be several rows in which quotes are text
 _FIELD = r'(?:"(?:(?:[^"\n\0]|"")*+|(?:[^"\t\0]|"")*+)(?:"|\Z)|[^"\t\n]*+)'
@@ -127,6 +130,7 @@ _QUOTED = re.compile(
 )
 """Matches tab-separated lines that are quoted as in CSV: each quote belongs to a quoted field, and one is doubled in
 text, or all fields are quoted. Other quoted fields may simply be quotations."""
+_DIALECT: dict[str, Any] = {"skipinitialspace": True, "strict": True}
 
 
 def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
@@ -137,12 +141,12 @@ def read_tsv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """
     with file.open() as stream:
         lines = lines_in(stream, file.name)
-        sample = list(islice(lines, SAMPLE_LINES))
+        sample = list(islice(lines, _SAMPLE_LINES))
         rows = (line.split("\t") for line in chain(sample, lines))
         text = "\n".join(sample)
-        if len(sample) < SAMPLE_LINES:
+        if len(sample) < _SAMPLE_LINES:
             text += _END
-        if layout.format is None and _QUOTED.fullmatch(text) and len(widths(sample, "\t")) == 1:
+        if layout.format is None and _QUOTED.fullmatch(text) and len(_widths(sample, "\t")) == 1:
             units.skip("file read as CSV (format: tsv keeps quotes)")
             rows = _records(chain(sample, lines), "\t", file.name)
         yield from units.rows(_cells(rows, layout, units, file.name), layout, file.name)
@@ -152,9 +156,9 @@ def read_csv(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of a CSV file, whose delimiter is detected. Quoted fields may contain line breaks."""
     with file.open() as stream:
         lines = lines_in(stream, file.name)
-        sample = list(islice(lines, SAMPLE_LINES))
-        declared = DECLARED.fullmatch("".join(sample[:1]))
-        delimiter = declared[1] if declared else separator_of(sample)
+        sample = list(islice(lines, _SAMPLE_LINES))
+        declared = _DECLARED.fullmatch("".join(sample[:1]))
+        delimiter = declared[1] if declared else _delimiter(sample)
         rows = _records(chain(sample, lines), delimiter, file.name)
         if declared:
             next(rows)
@@ -217,7 +221,7 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Generator[list[
                 raise csv.Error(f"a record of more than {LINE_BYTES >> 20} MB")
             yield line
 
-    reader = csv.reader(with_ends(counted()), delimiter=delimiter, **DIALECT)
+    reader = csv.reader(_with_ends(counted()), delimiter=delimiter, **_DIALECT)
     while True:
         began = reader.line_num + 1
         size = 0
@@ -231,6 +235,29 @@ def _records(lines: Iterable[str], delimiter: str, name: str) -> Generator[list[
         if record is None:
             return
         yield record
+
+
+def _delimiter(sample: list[str]) -> str:
+    """Return the delimiter that gives the most records at the beginning of a file the same number of columns."""
+
+    def n_alike(delimiter: str) -> int:
+        return max((n for width, n in _widths(sample, delimiter).items() if width > 1), default=0)
+
+    return max(_DELIMITERS, key=n_alike)
+
+
+def _widths(sample: list[str], delimiter: str) -> Counter[int]:
+    """Return the number of records by their number of columns at the beginning of a file, without blank lines."""
+    widths: Counter[int] = Counter()
+    with suppress(csv.Error):  # at quotes beside another delimiter, or at the end, which may be within a record
+        widths.update(map(len, csv.reader(_with_ends(sample), delimiter=delimiter, **_DIALECT)))
+    del widths[0]
+    return widths
+
+
+def _with_ends(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines with line feeds, which `csv` needs to keep line breaks in quotes."""
+    return (f"{line}\n" for line in lines)
 
 
 # --- JSON Lines -----------------------------------------------------------------------------------
