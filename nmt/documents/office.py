@@ -600,7 +600,6 @@ def _append_word_text(
 
 # --- PowerPoint ------------------------------------------------------------------------------------
 
-_DRAWING = ("{http://schemas.openxmlformats.org/drawingml/2006/main}", "{http://purl.oclc.org/ooxml/drawingml/main}")
 _TEXTS = frozenset(["sld", "notes"])
 """The outermost elements of parts whose paragraphs are translated. Those of others are prompts, which are not shown."""
 _DESIGNS = frozenset(["slide", "notesSlide", "slideMaster", "slideLayout", "notesMaster"])
@@ -632,11 +631,11 @@ def open_pptx(name: str, content: bytes, _: DocumentOptions) -> Document:
 
 
 def _slide_paragraphs(root: etree._Element) -> Iterator[Paragraph]:
-    for namespace in _DRAWING if etree.QName(root).localname in _TEXTS else ():
-        reader = _WordReader(namespace, root, frozenset())
-        for element in root.iter(f"{namespace}p"):
-            tokens, base = _formatted(list(reader.inside(element)))
-            yield Paragraph(Passage(tokens), element, base, partial(_append_word_text, namespace, {}), 0)
+    namespace = f"{{{root.nsmap.get('a')}}}"
+    reader = _WordReader(namespace, root, frozenset())
+    for element in root.iter(f"{namespace}p") if etree.QName(root).localname in _TEXTS else ():
+        tokens, base = _formatted(list(reader.inside(element)))
+        yield Paragraph(Passage(tokens), element, base, partial(_append_word_text, namespace, {}), 0)
 
 
 # --- OpenDocument ----------------------------------------------------------------------------------

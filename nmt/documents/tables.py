@@ -6,8 +6,7 @@ Cells that stay are written as they are, byte for byte.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from nmt.console import listed, printable
@@ -29,30 +28,27 @@ def find_columns(name: str, options: DocumentOptions, header: Mapping[str, str],
     header: the texts of the first row by their numbers or letters; new: the number of a column that can be added for
     the target. Raises DataError for columns that the table lacks, or that several names may mean.
     """
-    numbers = defaultdict[str, list[str]](list)
-    for number, text in header.items():
-        numbers[text.strip()].append(number)
-    named = [text for text in numbers if text]
+    by_name = {text.strip(): number for number, text in header.items() if text.strip()}
     chosen = options.columns
     if chosen is None:
         sides = (("source", options.source), ("target", options.target))
-        chosen = Columns(*(_column_of(named, code, language_name(code), side) for side, code in sides))
-    ids = [numbers[column] if column in named else [column] for column in chosen]
-    has_header = chosen.source in named
-    if has_header and chosen.target not in (*named, *header, "") and new:
-        ids[1] = [new]
-    columns = Columns(*(number for number, *_ in ids))
-    is_known = columns.source in header and {*columns} <= {*header, new, ""}
-    if not is_known or columns.source == columns.target or max(map(len, ids)) > 1:
-        shown = listed([printable(beginning(text, _CHARS)) for text in named], _SHOWN)
+        chosen = Columns(*(_column_of(by_name, code, language_name(code), side) for side, code in sides))
+    columns = Columns(*(by_name.get(column, column) for column in chosen))
+    has_header = chosen.source in by_name
+    if options.columns and has_header and new and columns.target not in ("", *header):
+        columns = columns._replace(target=new)
+    names = [text.strip() for text in header.values()]
+    is_clear = columns.source in header and columns.source != columns.target and {*columns} <= {*header, new, ""}
+    if not is_clear or any(names.count(column) > 1 for column in chosen if column):
+        shown = listed([printable(beginning(column, _CHARS)) for column in by_name], _SHOWN)
         raise DataError(
-            f"{name}: columns {printable(str(chosen))} not found; choose them by names in the first row ({shown}), or by "
-            f"places ({', '.join([*header][:2])}, ...): --columns source=NAME,target=NAME"
+            f"{name}: it is not clear which columns to translate; choose them by names in the first row ({shown}), or "
+            f"by {' and '.join([*header][:2])}: --columns source=NAME,target=NAME"
         )
     return columns, has_header
 
 
-def _column_of(names: Sequence[str], *words: str) -> str:
+def _column_of(names: Iterable[str], *words: str) -> str:
     """Return the only name that a language has by one of some words; `?` if there is none."""
     alike = next(filter(None, (names_of(word, names) for word in words if word)), [])
     return alike[0] if len(alike) == 1 else "?"
@@ -116,6 +112,7 @@ def open_table(name: str, content: bytes, options: DocumentOptions) -> Document:
         if source >= len(row):
             continue
         at = row[source]._replace(start=row[-1].end, end=row[-1].end) if missing else row[target]
+        at = at._replace(is_quoted=at.is_quoted or (is_tsv and row[source].is_quoted))
         if number == 1 and has_header:
             if missing and options.columns:
                 edits.append(edit(at, missing, options.columns.target))
