@@ -67,7 +67,7 @@ _ROWS = (
     DocumentFormat("WebVTT subtitles", (".vtt",), "subtitles.open_subtitles"),
     DocumentFormat("a PO catalogue", (".po",), "catalogue.open_catalogue"),
     DocumentFormat(TABLE, (".csv", ".tsv"), "tables.open_table", has_columns=True, separators=(b"\t",), kind=TABLE),
-    DocumentFormat("an Excel workbook", (".xlsx",), "sheets.open_workbook", is_binary=True, has_columns=True),
+    DocumentFormat("an Excel workbook", (".xlsx",), "office.open_xlsx", is_binary=True, has_columns=True),
     DocumentFormat("HTML", (".html", ".htm"), "html.open_html"),
     DocumentFormat("a Word document", (".docx",), "office.open_docx", is_binary=True),
     DocumentFormat("a PowerPoint presentation", (".pptx",), "office.open_pptx", is_binary=True),
