@@ -718,10 +718,10 @@ class _Workbook:
         for part, kind, _ in related(self._package, member):
             table = self._package.xml(part) if kind == "table" and part in self._package.members else root
             for column in table.iter("{*}tableColumn"):  # of the header and the totals, whose texts the table repeats
-                texts = [column.get(name, "").replace("_x000a_", "\n") for name in ("name", "totalsRowLabel")]
-                fixed |= {*itertools.product(re.findall("[0-9]+", table.get("ref", "")), texts)}
+                names = [column.get(name, "").replace("_x000a_", "\n") for name in ("name", "totalsRowLabel")]
+                fixed |= {*itertools.product(re.findall("[0-9]+", table.get("ref", "")), names)}
         columns = None
-        for row in list(root.iter("{*}row")):
+        for row in root.iter("{*}row"):
             number = row.get("r", "")
             cells = {cell.get("r", f"{i}?").rstrip(digits): cell for i, cell in enumerate(row.iterchildren("{*}c"))}
             runs = {letters: self._runs(cell, namespace) for letters, cell in cells.items()}
@@ -765,7 +765,9 @@ class _Workbook:
 
 def _added(row: etree._Element, cells: Mapping[str, etree._Element], source: str, target: str) -> etree._Element:
     """Add a cell to a row, in the order of columns, in the style of another cell."""
-    cell = etree.SubElement(row, cells[source].tag, {**cells[source].attrib, "r": f"{target}{row.get('r', '')}"})
+    cell = etree.SubElement(
+        row, cells[source].tag, {**cells[source].attrib, "r": target + cells[source].get("r", "").lstrip(source)}
+    )
     for letters, other in cells.items():
         if (len(letters), letters) > (len(target), target):
             other.addprevious(cell)
