@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 import posixpath
 import re
 import shutil
@@ -28,6 +29,7 @@ from urllib.parse import unquote
 import regex
 from lxml import etree
 
+from nmt.console import printable
 from nmt.documents.inline import Mark, Passage, Text, Token
 from nmt.documents.tables import find_columns
 from nmt.documents.types import Document, DocumentOptions, Languages, Results, Rules, in_target
@@ -104,7 +106,7 @@ class Package:
         try:
             return etree.fromstring(content, parser)
         except etree.XMLSyntaxError as error:
-            broken = f"{member}: broken XML: {error_text(error)}"
+            broken = f"{member}: broken XML: {printable(error_text(error))}"
             raise DataError(f"{self.name}: {broken}; save the document again") from None
 
     def changed(self, members: Collection[str], new: Callable[[str], bytes | None]) -> bytes:
@@ -678,6 +680,7 @@ def open_xlsx(name: str, content: bytes, options: DocumentOptions) -> Document:
     if workbook.problem is not None and not workbook.has_columns:
         raise workbook.problem
     document.n_kept = workbook.n_kept
+    workbook.size_left = math.inf
     return document
 
 
@@ -696,6 +699,8 @@ class _Workbook:
         self.problem: DataError | None = None
         """Why a sheet does not have them."""
         self.n_kept = 0
+        self.size_left: float = MAX_XML_BYTES
+        """Number of bytes that the texts of cells may still have: many cells may share a long text."""
 
     def paragraphs(self, member: str, root: etree._Element) -> Iterator[Paragraph]:
         """Yield the texts of cells of a sheet to translate."""
@@ -719,12 +724,13 @@ class _Workbook:
             table = self._package.xml(part) if kind == "table" and part in self._package.members else root
             for column in table.iter("{*}tableColumn"):  # of the header and the totals, whose texts the table repeats
                 names = [column.get(name, "").replace("_x000a_", "\n") for name in ("name", "totalsRowLabel")]
-                fixed |= {*itertools.product(re.findall("[0-9]+", table.get("ref", "")), names)}
+                fixed |= {*itertools.product(re.findall("[0-9]+", table.get("ref", "")[:30]), names)}
+        has_array = root.find(".//{*}f[@t='array']") is not None  # whose other cells look like texts
         columns = None
         for row in root.iter("{*}row"):
             number = row.get("r", "")
             cells = {cell.get("r", f"{i}?").rstrip(digits): cell for i, cell in enumerate(row.iterchildren("{*}c"))}
-            runs = {letters: self._runs(cell, namespace) for letters, cell in cells.items()}
+            runs = {letters: self._runs(cell, namespace, has_array) for letters, cell in cells.items()}
             texts = {letters: "".join(map(_SHOWN, of_cell)) for letters, of_cell in runs.items() if of_cell}
             if columns is None and self._options.columns is not None and texts:
                 try:
@@ -749,12 +755,15 @@ class _Workbook:
                 key = key or f"{self._titles[member]}!{cells[source].get('r', '')}"
                 yield key, runs[source], cells[target or source], bool(target)
 
-    def _runs(self, cell: etree._Element, namespace: str) -> list[etree._Element]:
+    def _runs(self, cell: etree._Element, namespace: str, has_array: bool) -> list[etree._Element]:
         """Return copies of the runs of the text of a cell; none if it is no text, or computed by a formula."""
         value = cell.findtext("{*}v", "")
         string = {"s": self._strings.get(value), "inlineStr": cell.find("{*}is"), "str": cell}.get(cell.get("t", ""))
-        if string is None or cell.find("{*}f") is not None:
+        if string is None or cell.find("{*}f") is not None or (string is cell and has_array):
             return []
+        self.size_left -= len(etree.tostring(string))
+        if self.size_left < 0:
+            raise DataError(f"{self._package.name}: more than {MAX_XML_BYTES >> 20} MB of text in cells; divide it")
         runs = [deepcopy(run) for run in string.iterchildren("{*}r")]
         if not runs:
             runs = [etree.Element(f"{namespace}r")]
