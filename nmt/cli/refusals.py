@@ -16,7 +16,7 @@ _NAMES = {
     "CHAT": "--teacher-model|--prompt|--lines-per-request|--candidates|--scorer|--request|--parallel|--price"
     "|--max-tokens|--max-cost|--unchecked|--dry-run",
     "LINES": "--prefix|--constraints|--alignments|--attention",
-    "REVIEW": "--set|--lm|--lm-weight|--tag|--glossary|--tm|--beam|--length-penalty|--via",
+    "REVIEW": "--overwrite|--set|--lm|--lm-weight|--tag|--glossary|--tm|--beam|--length-penalty|--via",
 }
 """Names of several options in refusals.tsv."""
 

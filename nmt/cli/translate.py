@@ -87,6 +87,13 @@ def translate(
         str | None,
         option("--columns", "Columns of a table, by name, number or letter.", "source=A[,target=B][,key=C]"),
     ] = None,
+    overwrite: Annotated[
+        bool,
+        option("--overwrite", "Translate again what an existing output has, and replace outputs that were edited."),
+    ] = False,
+    report: Annotated[
+        Path | None, option("--report", "Write what was translated, kept and left out of each document.", "F.json")
+    ] = None,
     beam: BeamOption = None,
     length_penalty: PenaltyOption = None,
     to: ToOption = None,
@@ -159,7 +166,8 @@ def translate(
 
     A sentence can also be an argument. A file as an argument is read as with --input; without an option for the output,
     its translation is written beside it, with the code of the target language in its name: letter.docx to
-    letter.en.docx, news.de to news.en. A file that exists is not overwritten.
+    letter.en.docx, news.de to news.en; or where the code of the source is in its path, in its place: de/a.html to
+    en/a.html, app_de.po to app_en.po. A document that exists is overwritten only with --overwrite.
 
     Documents keep their format: files named .docx, .odt, .html, .srt, .vtt or .po are translated as documents, sentence
     by sentence, as `nmt serve` does (docs/documents.md). With --output-dir, --input may be repeated, and may be a
@@ -173,6 +181,12 @@ def translate(
     with keys of texts. A column is a name in the first row; otherwise its number from 1 or its letter, and the first
     row is translated, too. Without --columns, the first row must name both languages, or `source` and `target`; of an
     .xlsx file, all texts are translated.
+
+    If the output exists, and its format has keys, as .po has, only texts that are missing in it, or whose source has
+    changed since, are translated; all others stay as they are, and edited translations always. With --output-dir, other
+    documents are translated again only if their source, the models or the options have changed, and not if they were
+    edited. What was written is remembered in .nmt beside each output. --overwrite translates all again. --report F.json
+    writes for each document how many texts were translated, kept, exact matches and so on (docs/documents.md).
 
     --bilingual F writes the texts of one document with their translations as XLIFF 1.2 (.xlf, .xliff) or TMX, for
     review in a CAT tool; the document is written only with --output. --reviewed F builds the document from such a file.
@@ -233,6 +247,7 @@ def translate(
       nmt translate --input letter.docx --bilingual letter.xlf
       nmt translate --input letters --output-dir drafts --bilingual reviews
       nmt translate --input letters --output-dir translated --reviewed corrected
+      nmt translate --input site --output-dir site.en --tm memory.tmx --bilingual review --report report.json
       nmt translate --run runs/multi30k-de-en --input letter.docx --reviewed letter.xlf --output letter.en.docx
       nmt translate --scores --input news.de | sort -g -k2,2 | head
       nmt translate --confidence --input news.de --output news.tsv
@@ -257,9 +272,8 @@ def translate(
     for_documents = has_output or columns is not None
     is_alone = as_text or not (is_document(source) or Path(source).is_dir())
     has_documents = for_documents or len(sources) > 1 or not is_alone
-    if has_documents:
-        refuse(context, "documents")
-    elif not as_text:
+    refuse(context, "documents" if has_documents else "lines")
+    if not (has_documents or as_text):
         refuse_document(source)
     if (model_asked := chat_options(chat)) is not None:
         from nmt.recipes.ask import translate_by_chat
@@ -286,7 +300,7 @@ def translate(
     is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or has_output)
     documents = None
     if has_documents and not is_beside:
-        documents = Documents(sources, output, output_dir, bilingual, reviewed, places)
+        documents = Documents(sources, output, output_dir, bilingual, reviewed, places, overwrite, report)
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
@@ -317,8 +331,10 @@ def translate(
         interact(translator, lambda path: opened(ref.at(path)))
         return
     if is_beside:
-        output = _beside(Path(source), translator.source, translator.target)
-        documents = Documents(sources, output, columns=places) if has_documents else None
+        output = _beside(Path(source), translator.source, translator.target, overwrite)
+        documents = (
+            Documents(sources, output, columns=places, overwrite=overwrite, report=report) if has_documents else None
+        )
     if documents is not None:
         search = settings(translator.config, *for_texts(translator.search))
         memory = translator.memory(tm, search) if tm else None
@@ -359,19 +375,25 @@ def _meant(words: Sequence[str], tables: Sequence[str]) -> tuple[str | None, lis
         raise DataError("the sentence is not UTF-8; use a terminal with UTF-8, or give a file") from None
 
 
-def _beside(path: Path, source: str, target: str) -> str:
-    """Return the file for the translation of a file: beside it, with the code of the target language in its name.
+def _beside(path: Path, source: str, target: str, overwrite: bool = False) -> str:
+    """Return the file for the translation of a file: with the target language in place of the source in its name or in
+    one of two folders above it, or else beside it, with the code of the target language in its name.
 
-    Raises DataError if it exists.
+    Raises DataError if it exists and must not be overwritten.
     """
+    from nmt.documents.names import target_names
     from nmt.files.compressed import compression_of
 
     if compression_of(path):
         path = path.with_suffix("")
-    stem = path.stem.removesuffix(f".{source}")
     suffix = "" if path.suffix == f".{source}" else path.suffix
-    written = path.with_name(f"{stem}.{target}{suffix}")
-    if written.exists():
+    written = path.with_name(f"{path.stem}.{target}{suffix}")
+    inner = Path(*path.parts[-3:]).as_posix()
+    (named,) = target_names([inner], source, target)
+    if suffix and named not in ("", inner):
+        written = Path(*path.parts[:-3], named)
+        written.parent.mkdir(parents=True, exist_ok=True)
+    if written.exists() and not overwrite:
         raise DataError(f"{written}: exists, and is not overwritten; choose the file to write with --output")
     return str(written)
 

@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Sequence
 
+from nmt.documents.inline import Text
 from nmt.documents.types import Document, DocumentOptions, Languages
 from nmt.documents.units import Filled, Unit, message_tokens, open_units, plain
 from nmt.text.message_formats import directives, formats_of
@@ -20,25 +21,20 @@ def open_catalogue(name: str, content: bytes, _: DocumentOptions) -> Document:
     charset = po_charset(name, content)
     lines = list(po_lines(name, content))
     messages = [*po_messages(name, lines)]
-    headers = (header for message in messages if (header := message.header) is not None)
-    one = form_of_one(next(headers, {}))
-    missing = [message for message in messages if _is_missing(message)]
+    headers = [header for message in messages if (header := message.header) is not None]
+    one = form_of_one(next(iter(headers), {}))
+    messages = [message for message in messages if message.texts["msgid"] and not message.is_obsolete]
+    units = [*map(_unit, messages)]
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
 
-    def write(units: Sequence[Filled], _: Languages) -> bytes:
+    def write(results: Sequence[Filled], _: Languages) -> bytes:
         written = list(lines)
-        for message, filled in zip(missing, units, strict=True):
+        missing = (message for message, unit in zip(messages, units, strict=True) if not unit.target)
+        for message, filled in zip(missing, results, strict=True):
             _fill(written, message, one, filled)
         return mark + _encoded("".join(written), charset)
 
-    return open_units([*map(_unit, missing)], write, fills_forms=False)
-
-
-def _is_missing(message: Message) -> bool:
-    texts = message.texts
-    if message.is_obsolete or not texts["msgid"]:
-        return False
-    return not any(text for key, text in texts.items() if key.startswith("msgstr"))
+    return open_units(units, write, fills_forms=False)
 
 
 def _unit(message: Message) -> Unit:
@@ -46,7 +42,10 @@ def _unit(message: Message) -> Unit:
     formats = formats_of(texts["msgid"], message.flags)
     keys = [key for key in _CATEGORIES if key in texts]
     source = {_category(message, key): [*message_tokens(texts[key], formats)] for key in keys}
-    return Unit("\x04".join(texts[key] for key in ("msgctxt", "msgid") if key in texts), source, formats)
+    name = "\x04".join(texts[key] for key in ("msgctxt", "msgid") if key in texts)
+    forms = {key.removeprefix("msgstr"): [Text(text)] for key, text in texts.items() if key.startswith("msgstr")}
+    is_translated = any(map(plain, forms.values()))
+    return Unit(name, source, formats, None, forms if is_translated else {}, " ".join(message.flags & {"fuzzy"}))
 
 
 def _category(message: Message, key: str) -> str:
@@ -62,13 +61,15 @@ def _fill(lines: list[str], message: Message, one: int, filled: Filled) -> None:
     for key, source in message.sources(one).items():
         first, *continued = message.lines[key]
         line_end = lines[first][len(lines[first].rstrip("\r\n")) :] or "\n"
-        lines[first] = "".join(f"{line}{line_end}" for line in _written(key, forms[_category(message, source)]))
+        form = forms.get(key.removeprefix("msgstr"), forms[_category(message, source)])
+        lines[first] = "".join(f"{line}{line_end}" for line in _written(key, form))
         for number in continued:
             lines[number] = ""
     # msgfmt --check requires the placeholders of the plural in the singular
     texts = [*map(plain, filled.unit.source.values()), *forms.values()]
     is_equal = all(len({tuple(directives(text, flag)) for text in texts}) == 1 for flag in filled.unit.formats)
-    if (filled.problems or not is_equal) and "fuzzy" not in message.flags:
+    is_fuzzy = filled.previous.state if filled.previous else filled.problems or not is_equal
+    if is_fuzzy and "fuzzy" not in message.flags:
         start = min(number for numbers in message.lines.values() for number in numbers)
         lines[start] = f"#, fuzzy{line_end}{lines[start]}"
 

@@ -61,6 +61,24 @@ class DocumentFormat:
         return opener(name, content, options)
 
 
+_BY_PO = "convert it to PO with po4a, and back afterwards"
+_REJECTED = (
+    (".stringsdict", "plural forms of Apple", "export the texts of the project as XLIFF", ""),
+    (".xcstrings", "a string catalog of Apple", "export the texts of the project as XLIFF", ""),
+    (".ftl", "Fluent messages", "convert them to PO with fluent2po of Translate Toolkit", ""),
+    (".toml", "TOML", "convert it to JSON or YAML", ""),
+    (".ini", "settings", "convert them to PO with ini2po of Translate Toolkit", ""),
+    (".pot", "a template of gettext", "make a .po file of it with msginit", "a PO file of gettext"),
+    (".rst", "reStructuredText", "extract its texts as PO with `sphinx-build -b gettext`", ""),
+    (".adoc", "AsciiDoc", _BY_PO, ""),
+    (".tex", "LaTeX", _BY_PO, "LaTeX"),
+    (".ass", "subtitles of SubStation Alpha", "convert them to .srt", "subtitles"),
+    (".php", "PHP", "convert it to PO with php2po of Translate Toolkit", ""),
+    (".dita", "DITA", "convert it to XLIFF", ""),
+    (".xml", "XML", "convert it to XLIFF", "XML"),
+    (".mdx", "Markdown with JavaScript", "move its texts to Markdown or JSON", ""),
+)
+"""Suffixes of files that would be damaged as lines of text: the name of the format, what to do, and the kind."""
 _ROWS = (
     DocumentFormat("plain text", (".txt",), "plain.open_text", is_text=True, has_markup=False, separators=(b"\t",)),
     DocumentFormat("SubRip subtitles", (".srt",), "subtitles.open_subtitles", has_markup=False),
@@ -68,10 +86,19 @@ _ROWS = (
     DocumentFormat("a PO catalogue", (".po",), "catalogue.open_catalogue"),
     DocumentFormat(TABLE, (".csv", ".tsv"), "tables.open_table", has_columns=True, separators=(b"\t",), kind=TABLE),
     DocumentFormat("an Excel workbook", (".xlsx",), "office.open_xlsx", is_binary=True, has_columns=True),
+    DocumentFormat("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), "xliff.open_xliff"),
+    DocumentFormat("JSON", (".json", ".arb"), "json.open_json", separators=(b'"', b"\\n"), kind="JSON"),
+    DocumentFormat("Java properties", (".properties",), "properties.open_properties", separators=(b"\\n",)),
+    DocumentFormat("a strings file", (".strings",), "strings.open_strings", separators=(b";", b"\\n")),
+    DocumentFormat("YAML", (".yaml", ".yml"), "yaml.open_yaml", separators=(b",", b"\\n"), kind="YAML"),
     DocumentFormat("HTML", (".html", ".htm"), "html.open_html"),
     DocumentFormat("a Word document", (".docx",), "office.open_docx", is_binary=True),
     DocumentFormat("a PowerPoint presentation", (".pptx",), "office.open_pptx", is_binary=True),
     DocumentFormat("an OpenDocument text", (".odt",), "office.open_odt", is_binary=True),
+    DocumentFormat("Android resources", (".xml",), "android.open_resources", kind="Android resources"),
+    DocumentFormat("a .resx file", (".resx",), "resx.open_resx"),
+    DocumentFormat("a file of Qt Linguist", (".ts",), "qt.open_ts", kind="a file of Qt Linguist"),
+    *(DocumentFormat(name, (suffix,), advice=advice, kind=kind) for suffix, name, advice, kind in _REJECTED),
 )
 
 FORMATS = {suffix: row for row in _ROWS if row.is_translated for suffix in row.suffixes}

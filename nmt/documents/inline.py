@@ -36,7 +36,10 @@ from nmt.text.words import LETTERWISE
 from nmt.text.words import units as boundaries
 
 DIRECTION_MARK = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-TAG = r"</?[A-Za-z][^<>\n]{0,200}>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}|" + DIRECTION_MARK
+TAG = (
+    r"</?(?:[A-Za-z][^<>\n]{0,200}|[0-9]{1,3}/?)>|<[0-9:.]{1,20}>|\{\\[^{}\n]{0,200}\}|\{\d{1,4}>|<\d{1,4}\}|"
+    + DIRECTION_MARK
+)
 _TAG = re.compile(f"({TAG})")
 
 
@@ -46,7 +49,7 @@ def tagged(text: str, untagged: str = "") -> Iterator[Token[str]]:
         if i % 2 == 0 or part in untagged:
             if part:
                 yield Text(part, part)
-        elif name := re.match(r"<(/?)([A-Za-z]+)[^>]*(?<!/)>", part):
+        elif name := re.match(r"<(/?)([A-Za-z]+|\d+(?=>))[^>]*(?<!/)>", part):
             yield Mark("close" if name[1] else "open", part, name[2].lower())
         else:
             yield Mark("point", part)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from nmt.console import listed, printable
-from nmt.documents.types import Columns, Document, DocumentOptions, Languages, decoded_text
+from nmt.documents.types import Columns, Document, DocumentOptions, Languages, decoded_text, spliced
 from nmt.documents.units import Filled, Unit, message_tokens, open_units, plain
 from nmt.errors import DataError
 from nmt.languages.codes import language_name, names_of
@@ -128,13 +128,9 @@ def open_table(name: str, content: bytes, options: DocumentOptions) -> Document:
         for unit, (at, missing) in zip(filled, cells, strict=True):
             if unit.changed or target != source:
                 written.append(edit(at, missing, plain(unit.forms[""])))
-        parts = []
-        position = 0
-        for start, end, new in sorted(written):
-            parts += [text[position:start], new]
-            position = end
-        return "".join([*parts, text[position:]]).encode(encoding)
+        return spliced(text, written).encode(encoding)
 
     document = open_units(units, write)
+    document.units = {}  # rows may have other numbers in an earlier output
     document.n_kept = n_kept
     return document

@@ -8,13 +8,14 @@ from __future__ import annotations
 import codecs
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import Any, AnyStr, NamedTuple, TypeAlias
 
 from nmt.console import amount, printable
 from nmt.errors import ConfigError, DataError
-from nmt.languages.codes import is_right_to_left, related_codes, tag_of
+from nmt.languages.codes import is_other_language, is_right_to_left, related_codes, tag_of
 from nmt.text.formats import BEGINNING, other_encoding, text_problem
 from nmt.text.translated import Translated
 from nmt.text.words import beginning
@@ -103,6 +104,13 @@ class DocumentOptions:
     """The columns of a table; None: they are chosen by the languages, or all texts of a workbook are translated."""
 
 
+def check_languages(name: str, stated: Sequence[str], options: DocumentOptions) -> None:
+    """Raise DataError if a document states another source or target. stated: both, each empty if it is not stated."""
+    if any(map(is_other_language, stated, (options.source, options.target))):
+        in_file = printable(" into ".join(filter(None, stated)))
+        raise DataError(f"{name}: is from {in_file}, not from {options.source} into {options.target}")
+
+
 class Document:
     """A document and its texts, which have no line breaks and no white space at their ends."""
 
@@ -123,6 +131,12 @@ class Document:
         """Which of the `GRAMMARS` of format strings, if any, each text follows."""
         self.keys = keys or [""] * len(texts)
         """The key of the unit that each text belongs to, in formats with keys."""
+        self.units: Mapping[str, Any] = {}
+        """The `Unit` for each key, in formats with keys."""
+        self.kept: Mapping[str, Any] = {}
+        """The units of the previous output whose translations are kept, by their keys."""
+        self.remarks: Mapping[str, Sequence[str]] = {}
+        """What else became of units of the previous output, and the keys of the units in question."""
         self.problems: Mapping[str, Sequence[str]] = {}
         """What is wrong with the last translation, and the keys of the units in question."""
         self.n_readings = n_readings
@@ -144,12 +158,20 @@ class Document:
             (self.n_kept, "text", "with a translation, which is kept"),
             (self.n_guessed, "mark", "of formats, links or notes placed at a guess; check them"),
         )
-        notes = [] if self.texts else ["nothing to translate: no text, or only text that stays as it is"]
+        notes = [] if self.texts or self.kept else ["nothing to translate: no text, or only text that stays as it is"]
         notes += [f"{amount(n, name)} {outcome}" for n, name, outcome in counted if n]
-        for problem, keys in self.problems.items():
+        if self.kept:
+            notes.append(f"{amount(len(self.kept), 'text')} kept, {len({*self.keys}):,} translated")
+        for problem, keys in {**self.remarks, **self.problems}.items():
             shown = ", ".join(printable(beginning(key, _SHOWN)) for key in keys[:_N_SHOWN])
             notes.append(f"{amount(len(keys), 'text')} {problem}: {shown}{', ...' * (len(keys) > _N_SHOWN)}")
         return notes
+
+    def keep(self, units: Mapping[str, Any]) -> None:
+        """Keep the translations of a previous output, given its units by their keys, instead of translating texts."""
+        self.kept = units
+        rows = [*zip(self.texts, self.flags, self.keys, strict=True)]
+        self.texts, self.flags, self.keys = ([row[i] for row in rows if row[2] not in units] for i in range(3))
 
     def translated(self, results: Sequence[Translated | str], languages: Languages = ("", "")) -> bytes:
         """Return the document, in its own encoding, with one translation for each of `texts`.
@@ -165,6 +187,18 @@ class Document:
         self.n_guessed = queue.n_guessed
         self.problems = queue.problems
         return content
+
+
+def spliced(text: AnyStr, edits: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
+    """Return a text with edits (start, end, what replaces it), in any order, which must not overlap."""
+    parts: list[AnyStr] = []
+    position = 0
+    for start, end, new in sorted(edits, key=itemgetter(0, 1)):
+        assert start >= position, "edits overlap"
+        parts += text[position:start], new
+        position = end
+    parts.append(text[position:])
+    return text[:0].join(parts)
 
 
 def spaced(text: str) -> str:

@@ -10,13 +10,14 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NoReturn, TypeAlias
 from xml.parsers import expat
-from xml.sax.saxutils import escape as escaped
+from xml.sax.saxutils import escape
 
 from nmt.console import printable
 from nmt.documents.inline import Mark, Text, Token
-from nmt.documents.types import decoded, encoding_of_mark
+from nmt.documents.types import decoded, encoding_of_mark, spliced
 from nmt.errors import DataError, error_text
 from nmt.text.formats import extends_ascii
 
@@ -27,6 +28,7 @@ _MAX_ELEMENTS = 50_000
 _CHUNK = 1 << 16
 _DECLARED = re.compile(rb"""\s*<\?xml\b[^>]{0,200}?\sencoding\s*=\s*["']([\w.:-]{1,40})""")
 _START_TAG = re.compile(rb"""<[^"'>]++(?:"[^"]*+"[^"'>]*+|'[^']*+'[^"'>]*+)*+>""")
+escaped = partial(escape, entities={"\r": "&#13;"})
 _CDATA, _END_CDATA = "<![CDATA[", "]]>"
 _KINDS: dict[str, Literal["open", "close"]] = {_CDATA: "open", _END_CDATA: "close"}
 
@@ -93,8 +95,9 @@ class XmlFile:
         if len(content) > _BYTES:
             raise DataError(f"{name}: more than {_BYTES >> 20} MB of XML; divide the file")
         declared = _DECLARED.match(content.removeprefix(codecs.BOM_UTF8))
-        self.encoding = encoding_of_mark(content) or (declared[1].decode().lower() if declared else "utf-8")
-        if not self.encoding.startswith("utf-") and not extends_ascii(self.encoding):
+        mark = encoding_of_mark(content)
+        self.encoding = mark or (declared[1].decode().lower() if declared else "utf-8")
+        if mark is None and not extends_ascii(self.encoding):
             raise DataError(f"{name}: the encoding {self.encoding} is not supported; save the file as UTF-8")
         self.name = name
         self.data = decoded(name, content, self.encoding).encode()
@@ -116,9 +119,11 @@ class XmlFile:
             builder.complete.clear()
 
     def with_attribute(self, element: Element, name: str, value: str) -> Edit:
-        """Return the edit that sets an attribute, which is added at the end of the start tag if it is missing."""
+        """Return the edit that sets an attribute, which is added at the end of the start tag if it is missing. A name
+        without a prefix is that of an attribute with any prefix, too."""
         tag = self.raw(element.start, element.inside)
-        found = re.search(rf"""\s{re.escape(name)}\s*=\s*(["'])((?:(?!\1).)*)\1""", tag, re.DOTALL)
+        quoted = rf"""\s(?:[\w.-]+:)?{re.escape(name)}\s*=\s*(["'])((?:(?!\1).)*)\1"""
+        found = re.match(rf"""(?:[^"']|"[^"]*"|'[^']*')*?{quoted}""", tag, re.DOTALL)
         if found is None:
             place = element.start + len(re.sub(r"\s*/?>\Z", "", tag).encode())
             return place, place, f' {name}="{attribute(value)}"'
@@ -126,21 +131,27 @@ class XmlFile:
         start = element.start + before
         return start, start + len(found[2].encode()), attribute(value)
 
+    def with_content(self, element: Element, content: str) -> Edit:
+        """Return the edit that replaces what is inside an element."""
+        if element.inside < element.end:
+            return element.inside, element.inside_end, content
+        tag = re.sub(r"\s*/>\Z", "", self.raw(element.start, element.end))
+        return element.start + len(tag.encode()), element.end, f">{content}</{tag[1:].split()[0]}>"
+
+    def indentation(self, element: Element) -> str:
+        """Return the white space before an element, from the end of the tag or text before it."""
+        before = self.data[max(0, element.start - 99) : element.start]
+        return before[len(before.rstrip()) :].decode()
+
     def written(self, edits: Iterable[Edit]) -> bytes:
         """Return the file with edits, which must not overlap, in its own encoding."""
-        parts = []
-        position = 0
-        for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
-            assert start >= position, "edits overlap"
-            parts += [self.data[position:start], text.encode()]
-            position = end
-        content = b"".join([*parts, self.data[position:]])
+        content = spliced(self.data, ((start, end, text.encode()) for start, end, text in edits))
         return content if self.encoding == "utf-8" else content.decode().encode(self.encoding, "xmlcharrefreplace")
 
 
 def attribute(value: str) -> str:
     """Return text as it is written in an attribute."""
-    return escaped(value, {'"': "&quot;", "'": "&apos;", "\n": "&#10;", "\t": "&#9;"})
+    return escape(value, {'"': "&quot;", "'": "&apos;", "\n": "&#10;", "\t": "&#9;"})
 
 
 class _Builder:
@@ -262,7 +273,7 @@ def xml_tokens(
                 else:
                     yield Text(token.text)
         elif is_opaque(item) or item.inside == item.end:
-            yield Mark("point", file.raw(item.start, item.end))
+            yield Mark("point", file.raw(item.start, item.end), item)
         else:
             yield Mark("open", file.raw(item.start, item.inside), item, is_strict=True)
             yield from xml_tokens(file, item, text_tokens, is_opaque, escape)

@@ -17,6 +17,7 @@ from typing import IO
 
 from nmt.console import listed, printable, say
 from nmt.data.sources import FilesSource, PathSource
+from nmt.documents.formats import FORMATS as DOCUMENTS
 from nmt.errors import DataError
 from nmt.files.compressed import (
     START_BYTES,
@@ -137,8 +138,8 @@ _ALIGN = "align its sentences with their translations, and name two text files (
 _USFM = {".usfm": "usfm", ".sfm": "usfm"}
 _NO_CORPORA = {
     **dict.fromkeys(_USFM, "USFM, which has one language; name a file or folder for each language (files)"),
-    **dict.fromkeys((".docx", ".doc"), f"a Word document, not a corpus; {_ALIGN}"),
-    **dict.fromkeys((".odt", ".rtf", ".pdf", ".html", ".htm", ".srt", ".vtt"), f"a document, not a corpus; {_ALIGN}"),
+    **{suffix: f"{row.name}, not a corpus; {_ALIGN}" for suffix, row in DOCUMENTS.items() if not row.is_text},
+    **dict.fromkeys((".doc", ".rtf", ".pdf"), f"a document, not a corpus; {_ALIGN}"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as CSV"),
 }
 """Suffix of a file name -> what such a file is, and how to make a corpus of it."""

@@ -42,9 +42,11 @@ _TAG = (
 _PLACEHOLDER = (
     rf"{TEMPLATE}"
     r"|[$%\#]?\{[^{}\s]*+\}|%%"
+    # nested and linked messages of i18next and Vue
+    r"|\$t\([^()]*+\)|(?<![^\s(])@(?:\.[a-z]++)?:[A-Za-z]\w*+(?:\.\w++)*+"
     rf"|{_NEW}(?:\$[A-Za-z_][A-Za-z0-9_]*+|__[A-Za-z0-9_]+?__(?![{_L}_]))"
     rf"|{_NEW}%(?:\([^()%]++\)|[0-9]++\$)?[-+0\#]*+[0-9]*+(?:\.[0-9]++)?(?:ll?|hh?|[jztL])?[sdiouxXeEfFgGaAcpr@]"
-    rf"(?![{_L}_])"
+    rf"(?![{_L}_])|{_NEW}%[A-Za-z_][\w.]*+%(?![%{_L}_])"
 )
 # Groups are not possessive: until 3.11.3, Python loses the place where the last repetition ended.
 # a sign belongs to a number unless it is between two; a separator of digits may also end a sentence

@@ -127,7 +127,10 @@ _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals s
     # lines such as `Mehl: 500 g` and `Wissen = Macht` may be prose
     r"\.(?:properties|strings)\n|.*\n\s*(?://[^\n]*\n\s*|/\*[^*]*\*/\s*)*"
     r"(?:\"[^\"\n]+\"[ \t]*=[ \t]*\"[^\n]*\";[ \t\r]*\n\s*){5}": "a list of keys and texts",
-    r"\.jsonl?\n": "JSON",
+    r"\.ass\n\s*\[Script Info\]": "subtitles",
+    r"\.tex\n(?s:.*?)\\(?:documentclass|begin|(?:sub)*section|usepackage)\b": "LaTeX",
+    r"\.xml\n\s*<": "XML",
+    r"\.jsonl?\n|\.arb\n\s*\{\s*[\"}]": "JSON",  # Standard Arabic has the code arb
     r"\.md\n": "Markdown",
     # the suffixes yml, csv and tsv are languages, too, Iamalele, Sumtu Chin and Tsogo: none of five lines may be a
     # sentence, unless the first key has an indented line, or any key a text of several lines
@@ -138,12 +141,14 @@ _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals s
 }
 _ROOTS = {
     "tmx": "TMX", "xliff": "XLIFF", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML",
-    "resources": "XML",
+    "resources": "Android resources", "ts": "a file of Qt Linguist", "root": "XML", "plist": "XML",
 }  # fmt: skip
+_FIRST_INSIDE = r"<(?:html>\s*<(?:head|body)|(?:resources|root|plist)\s*>\s*<(?:!--|dict>|[a-z:-]+\s[a-z:]+=))"
+"""Matches the beginning of a root element without attributes; any other tag is no evidence."""
 
 
 def _markup(text: str) -> str | None:
-    """Return the kind of XML, HTML or SGML, by its declaration or root element; any other tag is no evidence."""
+    """Return the kind of XML, HTML or SGML, by its declaration or root element."""
     root = re.match(
         r"(?P<declared>(?:<\?xml\s[^>]*\?>|<!doctype\s[^>]*>|<!--.*?-->|\s)*)<(?P<name>[a-z][\w:.-]*)(?P<rest>[^>]*)",
         text,
@@ -153,11 +158,7 @@ def _markup(text: str) -> str | None:
         return "XML" if re.match(r"<\?xml\s|<!doctype\s", text, re.IGNORECASE) else None
     name = root["name"].lower()
     declared = root["declared"].strip()
-    if not (
-        declared
-        or root["rest"].strip()
-        or re.match(r"<(?:html>\s*<(?:head|body)|resources>\s*<(?:!--|[a-z-]+\sname=))", text, re.IGNORECASE)
-    ):
+    if not (declared or root["rest"].strip() or re.match(_FIRST_INSIDE, text, re.IGNORECASE)):
         return None
     if name in _ROOTS:
         return _ROOTS[name]

@@ -25,6 +25,7 @@ from nmt.languages.codes import by_language, side_of
 from nmt.prepare.formats.units import read_units, text_of, variants
 from nmt.prepare.inputs import FORMATS, Input
 from nmt.text import lines
+from nmt.text.states import NEEDS_REVIEW, TRANSLATED
 from nmt.text.words import beginning
 from nmt.translate.types import Translation
 
@@ -77,15 +78,15 @@ def _xliff(name: str, source: str, target: str, units: Sequence[tuple[str, Trans
         "<body>",
     )
     for number, (src, tgt) in enumerate(units, start=1):
-        state = "needs-review-translation"
+        state = NEEDS_REVIEW
         origin = ""
         note = ""
         if tgt.confidence:
             note = f'<note from="nmt">expected chrF {tgt.confidence.chrf:.0f}</note>'
             if not tgt.confidence.is_low:
-                state = "translated"
+                state = TRANSLATED
         if tgt.match == "exact":
-            state = "translated"
+            state = TRANSLATED
             origin = ' state-qualifier="exact-match"'
         target_side = f'<target state="{state}"{origin}>{escape(tgt.text)}</target>'
         sides = f"<source>{escape(src)}</source>{target_side}"

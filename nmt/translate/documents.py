@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -13,16 +16,20 @@ from typing import TypeAlias
 
 from nmt.console import Progress, amount, say
 from nmt.documents import FORMATS, Columns, Document, format_of, has_markup, is_translated, read_document
+from nmt.documents.names import target_names
 from nmt.documents.types import Languages
+from nmt.documents.units import TOO_LONG
 from nmt.errors import ConfigError, DataError
-from nmt.files.write import open_output, refuse_overwriting, work_directory
+from nmt.files.read import checksum
+from nmt.files.write import open_output, refuse_overwriting, replace_file, work_directory
 from nmt.tasks.perform import Json, Task
 from nmt.tasks.processes import InProcess
-from nmt.text.constraints import Glossary
+from nmt.text.constraints import Glossary, lost
 from nmt.translate.bilingual import bilingual_content, bilingual_format, read_reviewed, source_language
 from nmt.translate.files import Warnings, translate_into
 from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
+from nmt.translate.merging import Previous
 from nmt.translate.types import Confidence, Line, Options, Translation
 
 TEXTS = 512
@@ -51,6 +58,15 @@ class DocumentTranslator:
         """Return a document with its translations, and with the language and direction of the target."""
         return document.translated(translations, self.languages)
 
+    def version(self, source: Path) -> tuple[Options, str]:
+        """Return the options for a document, and what identifies them, the models, the terms and the segments."""
+        options = replace(self.options, align=self.options.align and has_markup(source))
+        given = (lines.fingerprint for lines in (self.glossary, self.tm) if lines)
+        version = " ".join([self.translator.fingerprint, options.key, *given])
+        if options.confidence:
+            version += f" {self.translator.estimator.map.model_dump_json()}"
+        return options, version
+
     def translate(self, source: Path, work: Path, is_shown: bool, document: Document) -> list[Translation]:
         """Return the translations of the texts of a document, with counted warnings printed to standard error.
 
@@ -58,16 +74,7 @@ class DocumentTranslator:
         `work`. is_shown: whether to show a progress bar. Raises DataError, and ConfigError for unsupported settings.
         """
         texts = document.texts
-        options = replace(self.options, align=self.options.align and has_markup(source))
-        version = " ".join(
-            [
-                self.translator.fingerprint,
-                options.key,
-                *(given.fingerprint for given in (self.glossary, self.tm) if given),
-            ]
-        )
-        if options.confidence:
-            version += f" {self.translator.estimator.map.model_dump_json()}"
+        options, version = self.version(source)
         warnings = Warnings()
         translated = list[Translation]()
         new = set()
@@ -121,6 +128,10 @@ class Documents:
     """The bilingual file to read the translations from, or the directory with one for each document."""
     columns: Columns | None = None
     """The columns of a table; with `directory`, of all tables."""
+    overwrite: bool = False
+    """Whether to translate what an output has already, and to replace outputs that were edited."""
+    report: Path | None = None
+    """The file to write about the documents, as JSON."""
 
     def __post_init__(self) -> None:
         if "-" in self.inputs:
@@ -139,7 +150,7 @@ class Documents:
         if self.bilingual and self.bilingual.exists():
             raise DataError(f"{self.bilingual}: exists, and may contain a review; choose another file, or remove it")
         source = Path(self.inputs[0])
-        refuse_overwriting([self._output, self.bilingual], [source, self.reviewed])
+        refuse_overwriting([self._output, self.bilingual, self.report], [source, self.reviewed])
         if self._output not in (None, "-") and Path(str(self._output)).suffix.lower() != source.suffix.lower():
             raise DataError(f"{self._output}: must end in {source.suffix}, since a document keeps its format")
         row = format_of(source)
@@ -164,74 +175,87 @@ class Documents:
         cannot be written, and LockedError if another process translates to the same output.
         """
         if self.directory is not None:
-            self._write_all(translator, self.directory)
-            return
-        with _work_beside(self._output or str(self.bilingual)) as work:
-            self._write_one(translator, work)
+            rows = self._write_all(translator, self.directory)
+        else:
+            with _work_beside(self._output or str(self.bilingual)) as work:
+                row = self._write_one(translator, work, self.bilingual)
+            rows = [{"input": self.inputs[0], "output": self._output, **row}]
+        if self.report is not None:
+            replace_file(self.report, f"{json.dumps(rows, indent=1)}\n")
+        if n_failed := sum(row["outcome"] == "failed" for row in rows):
+            n = sum("output" in row for row in rows)
+            raise DataError(f"{n_failed} of {amount(n, 'document')} not translated")
 
-    def _write_one(self, translator: DocumentTranslator | None, work: Path) -> None:
+    def _write_one(
+        self, translator: DocumentTranslator | None, work: Path, review: Path | None, in_folder: bool = False
+    ) -> Json:
+        """Write a document and its bilingual file, unless they are left, and return the row of the report."""
         source = Path(self.inputs[0])
-        outputs = {}
-        if self._output is not None:
-            outputs[self._output] = translator.content if translator else Document.translated
+        target = self._output
+        outputs = dict[str, Content]()
+        if target is not None:
+            outputs[target] = translator.content if translator else Document.translated
         if self.reviewed is not None:
             languages = translator.languages if translator else (source_language(self.reviewed), "")
-            self._write(languages, outputs, partial(_reviewed, self.reviewed, source, translator))
-            return
-        assert translator is not None, "needed to translate"
-        if self.bilingual is not None:
-            outputs[str(self.bilingual)] = partial(bilingual_content, self.bilingual, source.name, translator.languages)
-        self._write(translator.languages, outputs, partial(translator.translate, source, work, "-" not in outputs))
-
-    def _write(self, languages: Languages, outputs: Mapping[str, Content], translate: Translate) -> None:
-        """Translate a document, and write each output with the content that its function returns."""
-        source = Path(self.inputs[0])
-        with ExitStack() as opened:  # before translation, to find errors early
-            files = [opened.enter_context(open_output(name)) for name in outputs]
             document = read_document(source, *languages, self.columns)
-            translations = translate(document)
-            for file, content in zip(files, outputs.values(), strict=True):
-                file.write(content(document, translations))
-        for note in document.notes():
-            say(f"{source}: {note}")
+            return _write(source, document, outputs, partial(_reviewed, self.reviewed, source, translator))
+        assert translator is not None, "needed to translate"
+        if review is not None:
+            outputs[str(review)] = partial(bilingual_content, review, source.name, translator.languages)
+        document = read_document(source, *translator.languages, self.columns)
+        previous = None
+        path = Path(target or "-")
+        if in_folder or (document.units and target not in (None, "-") and path.is_file() == path.exists()):
+            previous = Previous(
+                [*map(Path, outputs)], f"{checksum(source)} {self.columns} {translator.version(source)[1]}"
+            )
+            if in_folder and (reason := previous.reason_to_stay(bool(document.units), self.overwrite)):
+                return {"outcome": reason}
+            if path.is_file() and document.units and not (review or self.overwrite):
+                previous.merge(document)
+        translate = partial(translator.translate, source, work, target != "-")
+        return _write(source, document, outputs, translate, previous)
 
-    def _write_all(self, translator: DocumentTranslator | None, directory: Path) -> None:
-        jobs, left_out = self._jobs(directory)
-        n_failed = 0
+    def _write_all(self, translator: DocumentTranslator | None, directory: Path) -> list[Json]:
+        """Write all documents to a directory, and return the rows of the report. Errors of documents are printed."""
+        jobs, left_out = self._jobs(directory, translator.languages if translator else ("", ""))
+        rows = list[Json]()
         with work_directory(directory / ".work", "translates") as work:
-            for target, source in jobs.items():
-                reviews = [
-                    path and path / f"{target.relative_to(directory)}.xlf" for path in (self.bilingual, self.reviewed)
-                ]
-                outputs = [*filter(None, (target, reviews[0]))]
-                if self.bilingual and all(map(Path.exists, outputs)):
-                    say(f"{target}: exists with its bilingual file; not translated again")
-                    continue
-                for path in outputs:
+            for target, (source, name) in jobs.items():
+                review, reviewed = (path and path / f"{name}.xlf" for path in (self.bilingual, self.reviewed))
+                for path in filter(None, (target, review)):
                     path.parent.mkdir(parents=True, exist_ok=True)
+                columns = self.columns if getattr(format_of(source), "has_columns", False) else None
+                alone = Documents([str(source)], str(target), None, None, reviewed, columns, self.overwrite)
                 try:
-                    columns = self.columns if (row := format_of(source)) and row.has_columns else None
-                    Documents([str(source)], str(target), None, reviews[0], reviews[1], columns)._write_one(
-                        translator, work
-                    )
+                    row = alone._write_one(translator, work, review, in_folder=True)
                 except DataError as error:
                     say(str(error))
-                    n_failed += 1
+                    row = {"outcome": "failed", "notes": [str(error)]}
                 else:
-                    say(f"wrote {target}")
-            if left_out:
-                say(f"{amount(len(left_out), 'file')} of other formats left out: {', '.join(left_out)}")
-            if n_failed:
-                raise DataError(f"{n_failed} of {amount(len(jobs), 'document')} not translated")
+                    if row["outcome"] == "translated":
+                        say(f"wrote {target}")
+                rows.append({"input": str(source), "output": str(target), **row})
+            for row in rows:
+                counts = (f", {name.replace('_', ' ')}: {n:,}" for name, n in row.items() if isinstance(n, int) and n)
+                say(f"{row['output']}: {row['outcome']}{''.join(counts)}")
+            for what, paths in left_out.items():
+                say(f"{amount(len(paths), 'file')} {what} left out: {', '.join(paths)}")
+                rows += [{"input": path, "outcome": f"left out: {what}"} for path in paths]
+        return rows
 
-    def _jobs(self, directory: Path) -> tuple[dict[Path, Path], list[str]]:
-        """Return the document for each file to write in a directory, and the files of other formats.
+    def _jobs(
+        self, directory: Path, languages: Languages
+    ) -> tuple[dict[Path, tuple[Path, str]], Mapping[str, list[str]]]:
+        """Return for each file to write in a directory the document and its path in the folder that is given, and the
+        files that are left out, by what they are.
 
-        A document of a folder has the same path within `directory`, whose own files are not translated again. Raises
-        DataError if two documents would be written to one file, a file is also an input, or there are no documents.
+        The path of an output is that of the document, with the target language in place of the source. Hidden files and
+        those in `directory` are not translated. Raises DataError if two documents would be written to one file, a file
+        is also an input, or there are no documents.
         """
-        jobs = dict[Path, Path]()
-        left_out = []
+        jobs = dict[Path, tuple[Path, str]]()
+        left_out = defaultdict[str, list[str]](list)
         written = directory.resolve()
         for given in map(Path, self.inputs):
             folder = given.parent
@@ -241,20 +265,61 @@ class Documents:
                 paths = sorted(path for path in given.rglob("*") if path.is_file())
             if given.resolve() in written.parents:
                 paths = [path for path in paths if written not in path.resolve().parents]
-            for path in paths:
-                # ~$: a lock file of Word; ._: attributes of macOS; Windows adds two files to folders
-                if given.is_dir() and (path.name.startswith(("~$", "._")) or not is_translated(path)):
-                    if not path.name.startswith(("~$", ".", "Thumbs.db", "desktop.ini")):
-                        left_out.append(str(path))
+            names = [path.relative_to(folder).as_posix() for path in paths]
+            for path, name, named in zip(paths, names, target_names(names, *languages), strict=True):
+                # ~$: a lock file of Word; Windows adds two files to folders
+                if given.is_dir() and re.search(r"(^|/)(\.|~\$|Thumbs\.db$|desktop\.ini$)", name):
                     continue
-                target = directory / path.relative_to(folder)
+                if not named or (given.is_dir() and not is_translated(path)):
+                    left_out["of other formats" if named else "in other languages"].append(str(path))
+                    continue
+                target = directory / named
                 if target in jobs:
-                    raise DataError(f"{jobs[target]} and {path} would both be written to {target}")
-                jobs[target] = path
+                    raise DataError(f"{jobs[target][0]} and {path} would both be written to {target}")
+                jobs[target] = path, name
         if not jobs:
             raise DataError(f"{', '.join(self.inputs)}: contains no documents ({' '.join(FORMATS)})")
-        refuse_overwriting([*jobs], [*jobs.values()])
+        refuse_overwriting([*jobs], [source for source, _ in jobs.values()])
         return jobs, left_out
+
+
+def _write(
+    source: Path,
+    document: Document,
+    outputs: Mapping[str, Content],
+    translate: Translate,
+    previous: Previous | None = None,
+) -> Json:
+    """Translate a document, write each output with the content that its function returns, and return what is counted.
+
+    previous: keeps a record of the outputs.
+    """
+    with ExitStack() as opened:  # before translation, to find errors early
+        if previous is not None:  # opened first, so that it is replaced last
+            previous.at.parent.mkdir(exist_ok=True)
+            record = opened.enter_context(open_output(previous.at))
+        files = [opened.enter_context(open_output(name)) for name in outputs]
+        translations = translate(document)
+        contents = [content(document, translations) for content in outputs.values()]
+        for file, content in zip(files, contents, strict=True):
+            file.write(content)
+        if previous is not None:
+            record.write(previous.record(document, contents))
+            record.flush()
+    for note in document.notes():
+        say(f"{source}: {note}")
+    lacking = [lost(text, best.text) for text, best in zip(document.texts, translations, strict=True)]
+    are_low = [best.confidence.is_low for best in translations if best.confidence]
+    return {
+        "outcome": "translated",
+        "texts": len(document.texts),
+        "exact_matches": sum(best.match == "exact" for best in translations),
+        "low_confidence": sum(are_low) if are_low else None,
+        "lost_placeholders": sum(map(bool, lacking)),
+        "too_long": len(document.problems.get(TOO_LONG, ())),
+        "kept": len(document.kept),
+        "notes": document.notes(),
+    }
 
 
 def _reviewed(path: Path, source: Path, translator: DocumentTranslator | None, document: Document) -> list[Translation]:

@@ -223,12 +223,14 @@ def test_objective_is_one_file_and_two_rows(patched: Import, tmp_path: Path) -> 
     assert runs["fitted"].best_perplexity is not None and runs["fitted"].step == 12
 
 
-def test_document_format_is_one_file_and_one_case(patched: Import, tmp_path: Path) -> None:
+def test_document_format_is_one_file_and_one_row(patched: Import, tmp_path: Path) -> None:
     nmt = patched("A document format")
     documents = nmt("nmt.documents")
-    (tmp_path / "a.ini").write_bytes("; x = 1\r\n[a=b]\r\nname = Größe \r\nempty =\r\nno value\r\n".encode("utf-16"))
-    document = documents.read_document(tmp_path / "a.ini")
-    assert documents.is_document("a.ini") and not documents.is_marked_up("a.ini")
-    assert document.texts == ["Größe"]
-    written = document.translated(["حجم"]).decode("utf-16")
-    assert written == "; x = 1\r\n[a=b]\r\nname = حجم \r\nempty =\r\nno value\r\n"
+    content = "# x = 1\r\nmenu.size = Größe \r\nempty=\r\nno value\r\nn={n} Größen".encode("utf-16")
+    (tmp_path / "a.lang").write_bytes(content)
+    document = documents.read_document(tmp_path / "a.lang")
+    assert documents.is_document("a.lang") and not documents.has_markup("a.lang")
+    assert document.texts == ["Größe", "{n} Größen"] and document.keys == ["menu.size", "n"]
+    written = document.translated(["حجم", "أحجام"]).decode("utf-16")
+    assert written == "# x = 1\r\nmenu.size = حجم \r\nempty=\r\nno value\r\nn=أحجام"
+    assert [*document.problems.values()] == [["n"]]

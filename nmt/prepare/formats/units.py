@@ -23,6 +23,7 @@ from nmt.text.constraints import spans
 from nmt.text.lines import LINE_BYTES
 from nmt.text.po import form_of_one, po_lines, po_messages
 from nmt.text.segments import Codes, Segment, one_line
+from nmt.text.states import UNCONFIRMED, state_of
 from nmt.text.tokenizer import is_blank
 from nmt.text.words import UNSPACED
 
@@ -168,7 +169,7 @@ def read_tmx(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
     """Yield the pairs of a TMX file, or the examples of a LIFT dictionary with their translations.
 
     The text of `seg` includes highlighted parts (`hi`), but no codes, see `text_of`. Units whose state, by a property,
-    is `_UNCONFIRMED` are skipped. If a unit has several texts in a language, the first text of each language is paired
+    is `UNCONFIRMED` are skipped. If a unit has several texts in a language, the first text of each language is paired
     with all texts in the other one. `layout.columns` maps languages to their names in the file, such as `{de: German}`;
     of several, a unit is read with the first that it has. `layout.score` is the type of the properties (`prop`) with
     scores.
@@ -209,27 +210,12 @@ def variants(unit: etree._Element) -> Iterator[tuple[str, Segment]]:
         yield variant.get(XML_LANG) or variant.get("lang") or "", text_of(text)
 
 
-_UNCONFIRMED = re.compile(
-    "(translate|state(-qualifier)?|conf(irmed)?|(x-(segment-|mateCAT-|xtm-)?)?status|x-ConfirmationLevel) "
-    "(no|new|initial|draft|unspecified|0|false|fuzzy(-match)?|leveraged-mt|[mt]{2}-suggestion|(needs|rejected).{0,30}"
-    "|(un|not ?)(approved|confirmed|finished|reviewed|started|translated)"
-    "|pre-?translated|partiallyedited|machinetranslated|assembledfromfragments)",
-    re.IGNORECASE,
-)
-"""Matches an attribute of XLIFF, or the type of a property of TMX, and its value, if a text is not to be translated, or
-its translation is missing, unfinished or rejected, or nobody has confirmed it. Beside `translate`, `state` and
-`state-qualifier`, these are `conf` and `x-ConfirmationLevel` of Trados, `status` of memoQ, `confirmed` of Phrase,
-properties of Matecat and XTM, and properties of other programs that are called a status."""
-
-
 def _skip_unconfirmed(marks: Iterable[tuple[str, str]], units: Units) -> bool:
-    """Return whether a name and its value are `_UNCONFIRMED`; if so, count a skipped unit for the first that are."""
-    for name, value in marks:
-        mark = f"{name.rpartition('}')[2]} {value.strip()}"
-        if _UNCONFIRMED.fullmatch(mark):
-            units.skip(mark, "other states")
-            return True
-    return False
+    """Return whether a name and its value are `UNCONFIRMED`; if so, count a skipped unit for the first that are."""
+    mark = state_of(marks, UNCONFIRMED)
+    if mark:
+        units.skip(mark, "other states")
+    return bool(mark)
 
 
 def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
@@ -237,7 +223,7 @@ def read_xliff(file: Input, layout: Layout, units: Units) -> Iterator[Row]:
 
     Segments are the `mrk` elements of a `seg-source` and its target with equal `mid`, or the `segment` elements of a
     version 2 unit. Units that are marked as not to be translated, by themselves or by their group or file, segments
-    without a target, and segments in a state that is `_UNCONFIRMED`, are skipped. The attribute `approved` is ignored,
+    without a target, and segments in a state that is `UNCONFIRMED`, are skipped. The attribute `approved` is ignored,
     since few tools set it, and so are locks; alternative translations (`alt-trans`, `matches`) are not read.
     `layout.columns`, such as `{en: source, de: target}`, names the sides of files that do not name their languages.
     """

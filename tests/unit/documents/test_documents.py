@@ -89,8 +89,7 @@ def test_unreadable_document_raises(name: str, content: bytes, why: str) -> None
 @pytest.mark.parametrize(
     ("name", "content"),
     [("a.po.gz", gzip.compress(b"", mtime=0)), ("a", PO.encode()), ("a.de", SRT.encode("utf-16")),
-     ("a.xlf", b"<?xml version='1.0'?>\n<xliff version='1.2'>"), ("a.de", b"%PDF-1.4\n"),
-     ("a.properties", b"greeting=Hello\n")],
+     ("a.tmx", b"<?xml version='1.0'?>\n<tmx version='1.4'>"), ("a.de", b"%PDF-1.4\n")],
 )  # fmt: skip
 def test_translate_rejects_document_without_as_text(name: str, content: bytes, tmp_path: Path, nmt: Command) -> None:
     (tmp_path / name).write_bytes(content)

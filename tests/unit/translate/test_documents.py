@@ -15,6 +15,7 @@ import pytest
 from lxml import etree
 
 from command import Command
+from document_samples import SAMPLES
 from documents import bare_docx, bare_odt, members
 from nmt.config.load import changed_config
 from nmt.documents import FORMATS, open_document, read_document
@@ -54,6 +55,8 @@ msgstr ""
     ".docx": bare_docx(f"<w:p><w:r><w:t>{ONE}</w:t></w:r></w:p><w:p><w:r><w:b/><w:t>{TWO}</w:t></w:r></w:p>"),
     ".odt": bare_odt(f"<text:p>{ONE}<text:span>{TWO}</text:span></text:p>"),
 }
+EVERY = {Path(name).suffix: content for name, content in SAMPLES.items()} | CONTENTS
+"""The content of a document of each format."""
 
 
 @pytest.fixture(scope="module")
@@ -106,22 +109,25 @@ def correct(review: Path, texts: Iterable[str]) -> None:
 
 
 def test_documents_of_folder_are_those_of_server(run: Path, letters: Path, nmt: Command) -> None:
+    for suffix, content in EVERY.items():
+        if suffix not in CONTENTS:
+            (letters / f"a{suffix}").write_bytes(content)
     hidden = ("~$a.docx", "._a.docx", ".DS_Store", "Thumbs.db")
     for name in ("picture.png", *hidden):  # of no document, of one that is open in an editor, and of systems
         (letters / name).write_bytes(b"\0")
     done = nmt("translate", "--run", run, "--input", letters, "--output-dir", letters.parent / "out")
     assert done.status == 0 and "1 file of other formats" in done.err and "picture.png" in done.err, done.err
     assert not any(name in done.err for name in hidden), done.err
-    written = {path.suffix: path for path in (letters.parent / "out").rglob("*.*")}
+    written = {path.suffix: path for path in (letters.parent / "out").rglob("*.*") if ".nmt" not in path.parts}
     assert {*written} == {*FORMATS} and written[".odt"].parent.name == "more"
     with serving(Service(load_models([run], "native", False, ()))) as client:
         for suffix, path in written.items():
             parts = [(f'name="{name}"', value) for name, value in (("source", b"de"), ("target", b"en"))]
-            parts.append((f'name="file"; filename="a{suffix}"', CONTENTS[suffix]))
+            parts.append((f'name="file"; filename="a{suffix}"', EVERY[suffix]))
             answer = client.ask("/translate_file", raw=multipart(*parts), content_type=FORM)
             at = answer.json["translatedFileUrl"].removeprefix(f"http://127.0.0.1:{client.port}")
             assert path.read_bytes() == client.ask(at).body, suffix
-            assert open_document(path, path.read_bytes()).texts != open_document(path, CONTENTS[suffix]).texts
+            assert open_document(path, path.read_bytes()).texts != open_document(path, EVERY[suffix]).texts
         page = {"q": CONTENTS[".htm"].decode(), "source": "de", "target": "en", "format": "html"}
         assert client.ask("/translate", page).json["translatedText"] == written[".htm"].read_text(encoding="utf-8")
     assert written[".htm"].read_bytes().startswith(b"<p lang='en'>")
@@ -172,7 +178,7 @@ def test_damaged_document_is_reported_and_others_are_translated(
     (letters / "a.docx").write_bytes(b"\xd0\xcf\x11\xe0")
     done = nmt("translate", "--run", run, "--input", letters, "--output-dir", tmp_path / "out")
     assert done.status == 2 and "a.docx: " in done.err and "1 of 8 documents not translated" in done.err
-    assert len([path for path in (tmp_path / "out").rglob("*") if path.is_file()]) == 7
+    assert len(contents(tmp_path / "out")) == 7
 
 
 @pytest.mark.parametrize(
@@ -249,7 +255,9 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Return the content of all files in a folder but records, by path."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != ".nmt")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def test_interrupted_folder_is_continued(
@@ -296,7 +304,7 @@ def test_interrupted_folder_with_bilingual_files_is_continued(
     assert nmt("translate", "--run", run, "--input", letters, *options).status == 130
     finished = contents(tmp_path / "reviews")
     engine.stops_after = None
-    assert translated(letters, *options).count("not translated again") == len(finished) > 0
+    assert translated(letters, *options).count(": unchanged\n") == len(finished) > 0
     reviews = contents(tmp_path / "reviews")
     assert len(reviews) == len(CONTENTS) and finished.items() <= reviews.items()
 
@@ -329,8 +337,7 @@ def test_folder_is_built_from_reviewed_texts(run: Path, letters: Path, nmt: Comm
     command = ("translate", "--input", letters, "--output-dir")
     done = nmt(*command, drafts, "--run", run, "--bilingual", reviews)
     assert done.status == 0, done.err
-    names = {path.relative_to(drafts) for path in drafts.rglob("*.*")}
-    assert {path.relative_to(reviews) for path in reviews.rglob("*.*")} == {Path(f"{name}.xlf") for name in names}
+    assert {*contents(reviews)} == {f"{name}.xlf" for name in contents(drafts)}
     kept, review = contents(reviews), reviews / "more/a.odt.xlf"
     again = nmt(*command, tmp_path / "again", "--run", run, "--bilingual", reviews)
     assert again.status == 2 and "8 of 8" in again.err and contents(reviews) == kept, again.err
