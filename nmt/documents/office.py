@@ -677,8 +677,8 @@ def open_xlsx(name: str, content: bytes, options: DocumentOptions) -> Document:
     has_target = options.columns is not None and options.columns.target
     rules = Rules(_SHEET_RULES.always, {}, {}) if has_target else _SHEET_RULES
     document = _open(package, [part for part in package.members if part in titles], workbook.paragraphs, rules)
-    if workbook.problem is not None and not workbook.has_columns:
-        raise workbook.problem
+    if workbook.problems and not (document.texts or workbook.n_kept):
+        raise workbook.problems[0]
     document.n_kept = workbook.n_kept
     workbook.size_left = math.inf
     return document
@@ -694,10 +694,8 @@ class _Workbook:
         self._options = options
         self._titles = titles
         self._strings = {str(i): string for i, string in enumerate(strings)}
-        self.has_columns = False
-        """Whether any sheet has the columns to translate."""
-        self.problem: DataError | None = None
-        """Why a sheet does not have them."""
+        self.problems = list[DataError]()
+        """Why sheets do not have the columns to translate."""
         self.n_kept = 0
         self.size_left: float = MAX_XML_BYTES
         """Number of bytes that the texts of cells may still have: many cells may share a long text."""
@@ -737,20 +735,19 @@ class _Workbook:
                     header = dict.fromkeys(_LETTERS, "") | texts
                     columns, has_header = find_columns(self._package.name, self._options, header)
                 except DataError as problem:
-                    self.problem = problem
+                    self.problems.append(problem)
                     return
-                self.has_columns = True
                 if has_header:
                     continue
             for source in texts if columns is None else {columns.source} & texts.keys():
                 target = columns.target if columns else ""
-                if (number, texts[source]) in fixed:
-                    continue
-                if target in cells and len(cells[target]):
-                    self.n_kept += 1
+                if (number, texts[source]) in fixed or not texts[source].strip():
                     continue
                 if target and target not in cells:
                     cells[target] = _added(row, cells, source, target)
+                elif target and len(cells[target]):
+                    self.n_kept += 1
+                    continue
                 key = texts.get(columns.key, "").strip() if columns else ""
                 key = key or f"{self._titles[member]}!{cells[source].get('r', '')}"
                 yield key, runs[source], cells[target or source], bool(target)

@@ -158,7 +158,11 @@ class Document:
             (self.n_kept, "text", "with a translation, which is kept"),
             (self.n_guessed, "mark", "of formats, links or notes placed at a guess; check them"),
         )
-        notes = [] if self.texts or self.kept else ["nothing to translate: no text, or only text that stays as it is"]
+        notes = (
+            []
+            if self.texts or self.kept or self.n_kept
+            else ["nothing to translate: no text, or only text that stays as it is"]
+        )
         notes += [f"{amount(n, name)} {outcome}" for n, name, outcome in counted if n]
         if self.kept:
             notes.append(f"{amount(len(self.kept), 'text')} kept, {len({*self.keys}):,} translated")
