@@ -83,6 +83,10 @@ def translate(
         Path | None,
         option("--reviewed", "Build documents from such a file or DIR, corrected; nothing is translated.", "F"),
     ] = None,
+    columns: Annotated[
+        str | None,
+        option("--columns", "Columns of a table, by name, number or letter.", "source=A[,target=B][,key=C]"),
+    ] = None,
     overwrite: Annotated[
         bool,
         option("--overwrite", "Translate again what an existing output has, and replace outputs that were edited."),
@@ -172,6 +176,12 @@ def translate(
     plain lines. If the translation of documents is interrupted after a minute or later, the same command continues;
     finished texts are kept in OUTPUT.work, or in .work in the output directory, until it is complete.
 
+    --columns chooses the columns of a .csv, .tsv or .xlsx file: source is translated; the translations go to the empty
+    cells of target, or to a new column of that name, or replace the texts of source without one; key names the column
+    with keys of texts. A column is a name in the first row; otherwise its number from 1 or its letter, and the first
+    row is translated, too. Without --columns, the first row must name both languages, or `source` and `target`; of an
+    .xlsx file, all texts are translated.
+
     If the output exists, and its format has keys, as .po has, only texts that are missing in it, or whose source has
     changed since, are translated; all others stay as they are, and edited translations always. With --output-dir, other
     documents are translated again only if their source, the models or the options have changed, and not if they were
@@ -251,14 +261,15 @@ def translate(
       nmt translate --engine ray --address 10.0.0.1:6379 --input crawl.de --output crawl.en
       nmt translate --teacher-url http://localhost:8000/v1 --teacher-model NAME --from de --to en --input a.de
     """
-    from nmt.documents import is_document, refuse_document
+    from nmt.documents import Columns, is_document, refuse_document
 
     text, files_named = _meant(words, [str(path) for path in (glossary, *tm) if path is not None])
     if text is not None:
         refuse(context, "sentence")
     sources = inputs or files_named or ["-"]
     source = sources[0]
-    for_documents = (output_dir, bilingual, reviewed) != (None, None, None)
+    has_output = (output_dir, bilingual, reviewed) != (None, None, None)
+    for_documents = has_output or columns is not None
     is_alone = as_text or not (is_document(source) or Path(source).is_dir())
     has_documents = for_documents or len(sources) > 1 or not is_alone
     refuse(context, "documents" if has_documents else "lines")
@@ -285,10 +296,11 @@ def translate(
     from nmt.translate.loading import for_texts
     from nmt.translate.types import WINDOW, Options
 
-    is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or for_documents)
+    places = Columns.parse(columns) if columns is not None else None
+    is_beside = len(files_named) == 1 and Path(source).is_file() and not (output or has_output)
     documents = None
     if has_documents and not is_beside:
-        documents = Documents(sources, output, output_dir, bilingual, reviewed, overwrite, report)
+        documents = Documents(sources, output, output_dir, bilingual, reviewed, places, overwrite, report)
     if documents is not None and reviewed is not None and not (run or model):
         documents.write(None)
         return
@@ -320,7 +332,9 @@ def translate(
         return
     if is_beside:
         output = _beside(Path(source), translator.source, translator.target, overwrite)
-        documents = Documents(sources, output, overwrite=overwrite, report=report) if has_documents else None
+        documents = (
+            Documents(sources, output, columns=places, overwrite=overwrite, report=report) if has_documents else None
+        )
     if documents is not None:
         search = settings(translator.config, *for_texts(translator.search))
         memory = translator.memory(tm, search) if tm else None

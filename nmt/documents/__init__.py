@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from nmt.console import printable
 from nmt.documents.formats import FORMATS, format_of, has_markup, is_translated
-from nmt.documents.types import Document, DocumentOptions, encoding_of_mark
+from nmt.documents.types import Columns, Document, DocumentOptions, encoding_of_mark
 from nmt.errors import DataError
 from nmt.files.compressed import compression_of
 from nmt.files.read import read_regular, reading
@@ -19,6 +19,7 @@ from nmt.text.translated import Translated
 
 __all__ = [
     "FORMATS",
+    "Columns",
     "Document",
     "DocumentOptions",
     "Translated",
@@ -32,12 +33,15 @@ __all__ = [
 ]
 
 
-def open_document(name: Path | str, content: bytes, source: str = "", target: str = "") -> Document:
+def open_document(
+    name: Path | str, content: bytes, source: str = "", target: str = "", columns: Columns | None = None
+) -> Document:
     """Open a document and extract its texts.
 
     name: the file name, whose suffix determines the format; source: the language to translate, by which HTML and WebVTT
     marked as another language is left out, unless it is empty or unknown; target: the language to translate into, which
-    must be that of a document that states one, such as XLIFF, unless it is empty or unknown.
+    must be that of a document that states one, such as XLIFF, unless it is empty or unknown; columns: those of a table,
+    which otherwise is translated by the languages that its header names, and a workbook as a whole.
 
     Raises DataError if the format is not supported or does not match the content, or if the document is damaged,
     encrypted or not safe to read, such as an archive that decompresses to too much.
@@ -48,7 +52,7 @@ def open_document(name: Path | str, content: bytes, source: str = "", target: st
     row = format_of(name, content[:BEGINNING])
     if row is None or not row.is_translated:
         raise DataError(f"{name}: {_not_supported(name)}")
-    return row.open(name, content, DocumentOptions(source, target))
+    return row.open(name, content, DocumentOptions(source, target, columns))
 
 
 def _not_supported(name: str) -> str:
@@ -60,7 +64,7 @@ def _not_supported(name: str) -> str:
     return f"{kind} not supported; save the document as one of {' '.join(FORMATS)}"
 
 
-def read_document(path: Path, source: str = "", target: str = "") -> Document:
+def read_document(path: Path, source: str = "", target: str = "", columns: Columns | None = None) -> Document:
     """Read and open a document; see `open_document`.
 
     Raises DataError, also if the file cannot be read, or if another program changes it in the meantime.
@@ -71,7 +75,7 @@ def read_document(path: Path, source: str = "", target: str = "") -> Document:
         after = path.stat()
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise DataError(f"{path}: changed while it was read; run the command again when it has been saved")
-    return open_document(path, content, source, target)
+    return open_document(path, content, source, target, columns)
 
 
 def is_document(source: Path | str) -> bool:

@@ -12,7 +12,8 @@ from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from nmt.documents.types import Document, DocumentOptions
-from nmt.text.formats import document_kind
+from nmt.errors import DataError
+from nmt.text.formats import TABLE, document_kind
 from nmt.text.lines import beginning
 
 Opener: TypeAlias = Callable[[str, bytes, DocumentOptions], Document]
@@ -38,6 +39,8 @@ class DocumentFormat:
     """Whether there may be markup within sentences, which is placed by aligned words."""
     is_binary: bool = False
     """Whether it cannot be shown on a terminal."""
+    has_columns: bool = False
+    """Whether columns can be chosen."""
     separators: tuple[bytes, ...] = ()
     """What separates texts, besides line breaks and tags. Its number in a file is limited on servers."""
     kind: str = ""
@@ -50,7 +53,9 @@ class DocumentFormat:
         return bool(self.opener)
 
     def open(self, name: str, content: bytes, options: DocumentOptions) -> Document:
-        """Open a document; see `Opener`."""
+        """Open a document; see `Opener`. Raises DataError, also for columns of a document that has none."""
+        if options.columns is not None and not self.has_columns:
+            raise DataError(f"{name}: {self.name}, which has no columns; --columns is for tables")
         module, _, function = self.opener.rpartition(".")
         opener: Opener = getattr(import_module(f"nmt.documents.{module}"), function)
         return opener(name, content, options)
@@ -79,6 +84,8 @@ _ROWS = (
     DocumentFormat("SubRip subtitles", (".srt",), "subtitles.open_subtitles", has_markup=False),
     DocumentFormat("WebVTT subtitles", (".vtt",), "subtitles.open_subtitles"),
     DocumentFormat("a PO catalogue", (".po",), "catalogue.open_catalogue"),
+    DocumentFormat(TABLE, (".csv", ".tsv"), "tables.open_table", has_columns=True, separators=(b"\t",), kind=TABLE),
+    DocumentFormat("an Excel workbook", (".xlsx",), "office.open_xlsx", is_binary=True, has_columns=True),
     DocumentFormat("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), "xliff.open_xliff"),
     DocumentFormat("JSON", (".json", ".arb"), "json.open_json", separators=(b'"', b"\\n"), kind="JSON"),
     DocumentFormat("Java properties", (".properties",), "properties.open_properties", separators=(b"\\n",)),
@@ -87,6 +94,7 @@ _ROWS = (
     DocumentFormat("Markdown", (".md", ".markdown"), "markdown.open_markdown", separators=(b"|",)),
     DocumentFormat("HTML", (".html", ".htm"), "html.open_html"),
     DocumentFormat("a Word document", (".docx",), "office.open_docx", is_binary=True),
+    DocumentFormat("a PowerPoint presentation", (".pptx",), "office.open_pptx", is_binary=True),
     DocumentFormat("an OpenDocument text", (".odt",), "office.open_odt", is_binary=True),
     DocumentFormat("Android resources", (".xml",), "android.open_resources", kind="Android resources"),
     DocumentFormat("a .resx file", (".resx",), "resx.open_resx"),

@@ -1,9 +1,10 @@
-"""Word (`.docx`) and OpenDocument (`.odt`) texts: zip archives of XML whose paragraphs are translated.
+"""Word (`.docx`), PowerPoint (`.pptx`), Excel (`.xlsx`) and OpenDocument (`.odt`) files: zip archives of XML whose
+paragraphs are translated.
 
-Paragraphs are found in the body, tables, headers, footers, notes and text boxes. In Word, a run is a stretch of
-characters of one format; the most frequent format of a paragraph is its base. Other formats, links and fields of text
-are spans over the text, other fields are placeholders, and notes, pictures and similar elements are marks in it. The
-formats are described in
+Paragraphs are found in the body, tables, headers, footers, notes and text boxes, and in Excel in cells. In Word,
+PowerPoint and Excel, a run is a stretch of characters of one format; the most frequent format of a paragraph is its
+base. Other formats, links and fields of text are spans over the text, other fields are placeholders, and notes,
+pictures and similar elements are marks in it. The formats are described in
 https://ecma-international.org/publications-and-standards/standards/ecma-376/ (part 1) and
 https://docs.oasis-open.org/office/OpenDocument/v1.3/ (part 3).
 """
@@ -12,21 +13,25 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 import posixpath
 import re
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy, deepcopy
 from functools import partial
+from string import ascii_uppercase, digits
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 import regex
 from lxml import etree
 
+from nmt.console import printable
 from nmt.documents.inline import Mark, Passage, Text, Token
+from nmt.documents.tables import find_columns
 from nmt.documents.types import Document, DocumentOptions, Languages, Results, Rules, in_target
 from nmt.errors import DataError, error_text
 from nmt.files.compressed import DamagedError, damage, open_zip
@@ -101,7 +106,7 @@ class Package:
         try:
             return etree.fromstring(content, parser)
         except etree.XMLSyntaxError as error:
-            broken = f"{member}: broken XML: {error_text(error)}"
+            broken = f"{member}: broken XML: {printable(error_text(error))}"
             raise DataError(f"{self.name}: {broken}; save the document again") from None
 
     def changed(self, members: Collection[str], new: Callable[[str], bytes | None]) -> bytes:
@@ -120,6 +125,30 @@ class Package:
                 with self._archive.open(info) as source, archive.open(copy(info), "w") as target:
                     shutil.copyfileobj(source, target)
         return written.getvalue()
+
+
+def related(package: Package, part: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each part that a part, or with an empty name the package, has a relationship to, its kind, and the name of
+    the relationship.
+
+    Targets outside the package, such as addresses and other files, are left out.
+    """
+    folder, name = posixpath.split(part)
+    member = posixpath.join(folder, f"_rels/{name}.rels")
+    for relation in package.xml(member).iterfind("{*}Relationship") if member in package.members else ():
+        path = posixpath.normpath(posixpath.join("/", folder, unquote(relation.get("Target", ""))))[1:]
+        if relation.get("TargetMode") != "External":
+            yield path, posixpath.basename(relation.get("Type", "")), relation.get("Id", "")
+
+
+def main_part(package: Package, usual: str, problem: str) -> str:
+    """Return the main part of an office document. Raises DataError with a `problem` if neither it nor the usual one
+    exists."""
+    parts = [*(part for part, kind, _ in related(package, "") if kind == "officeDocument"), usual]
+    main = next((part for part in parts if part in package.members), None)
+    if main is None:
+        raise DataError(f"{package.name}: {problem}")
+    return main
 
 
 _SHOWN = etree.XPath("string()")
@@ -144,7 +173,8 @@ AppendText = Callable[[etree._Element, etree._Element | None, str], None]
 
 class Paragraph(NamedTuple):
     """A paragraph: its content, its element, a Word run with its base format, a function that appends text, the number
-    of ruby readings that the content lacks, and the text element of its drop cap, if Word has it in a paragraph."""
+    of ruby readings that the content lacks, the text element of its drop cap, if Word has it in a paragraph, and in
+    Excel the key of the cell, and whether it is written even if the translation equals the text."""
 
     passage: Passage[OfficeMarkup]
     element: etree._Element
@@ -152,26 +182,30 @@ class Paragraph(NamedTuple):
     append_text: AppendText
     n_readings: int
     cap: etree._Element | None = None
+    key: str = ""
+    is_new: bool = False
 
 
 def _open(
     package: Package,
     members: Collection[str],
-    paragraphs: Callable[[etree._Element], Iterator[Paragraph]],
+    paragraphs: Callable[[str, etree._Element], Iterator[Paragraph]],
     rules: Rules,
 ) -> Document:
     """Open an office document whose paragraphs are in `members`, and whose language and direction follow `rules`.
 
-    Raises DataError.
+    paragraphs: yields the paragraphs of a member, given its name and root. Raises DataError.
     """
     package.check_size(members)
 
     texts = []
+    keys = []
     n_readings = n_embedded = 0
     for member in members:
         n_embedded += len(re.findall(rb"<\w+:altChunk[\s/>]", package.content(member)))
-        for paragraph in paragraphs(package.xml(member)):  # not kept: a tree takes ten times as much memory
+        for paragraph in paragraphs(member, package.xml(member)):  # not kept: a tree takes ten times as much memory
             texts += paragraph.passage.texts
+            keys += [paragraph.key] * len(paragraph.passage.texts)
             n_readings += paragraph.n_readings
 
     def write(results: Results, languages: Languages) -> bytes:
@@ -180,11 +214,11 @@ def _open(
             properties = (element for element in root.iterdescendants("{*}sdtPr") if element.find(_BINDING) is not None)
             shown = {control: hash(_SHOWN(control)) for control in {element.getparent() for element in properties}}
             is_changed = False
-            for paragraph in list(paragraphs(root)):
+            for paragraph in list(paragraphs(member, root)):
                 is_other, tokens = paragraph.passage.translated(results)
                 if is_other:
                     _rewrite(paragraph, tokens)
-                is_changed |= is_other
+                is_changed |= is_other or paragraph.is_new
             for control, before in shown.items():  # Word would show the text of the part that it is bound to
                 if hash(_SHOWN(control)) != before:
                     for element in control.iterchildren("{*}sdtPr"):
@@ -195,7 +229,7 @@ def _open(
 
         return package.changed(members, new)
 
-    return Document(texts, write, n_readings=n_readings, n_embedded=n_embedded)
+    return Document(texts, write, keys=keys, n_readings=n_readings, n_embedded=n_embedded)
 
 
 def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[OfficeMarkup]]) -> None:
@@ -236,6 +270,7 @@ def _rewrite(paragraph: Paragraph, tokens: Iterable[Token[OfficeMarkup]]) -> Non
             formats.append(markup.format)
         elif markup.replaced is None:
             formats.pop()
+    paragraph.element.extend(paragraph.element.findall("{*}endParaRPr"))  # in PowerPoint, after all text
 
 
 _COMPUTED = re.compile(
@@ -310,6 +345,8 @@ _HINTS = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
 """Elements that are omitted because they do not apply to another text."""
 _NOT_FORMAT = ("}lang", "}noProof")
 """Properties that split text into several runs in Word without a visible change of format."""
+_NO_FORMATS = frozenset(["lang", "altLang", "noProof", "dirty", "err", "smtClean", "smtId", "bmk"])
+"""Attributes of properties in PowerPoint that do so."""
 _SWITCHES = r"<w:(?:bidi|rtl|cs|bidiVisual|rtlGutter)(?: [^<>]*)?/>"
 """Matches the marks of paragraphs, sections, runs and tables from right to left, in which Word swaps left and right."""
 _WORD_RULES = Rules(
@@ -361,31 +398,14 @@ _MAX_FORMAT = 2000
 def open_docx(name: str, content: bytes, _: DocumentOptions) -> Document:
     """Open a Word document. Raises DataError if it is invalid."""
     package = Package(name, content)
-    main = {kind: part for part, kind in _related(package, "")}.get("officeDocument", _MAIN)
-    if main not in package.members:
-        main = _MAIN
-    if main not in package.members:
-        raise DataError(f"{name}: {_NO_WORD}")
-    kinds = dict(_related(package, main))
+    main = main_part(package, _MAIN, _NO_WORD)
+    kinds = {part: kind for part, kind, _ in related(package, main)}
     members = [member for member in package.members if member == main or kinds.get(member) in _PARTS]
     styles = [_selected(package.xml(member), _HIDING) for member in members if kinds.get(member) == "styles"]
     return _open(package, members, partial(_word_paragraphs, name, set[str]().union(*styles)), _WORD_RULES)
 
 
-def _related(package: Package, part: str) -> Iterator[tuple[str, str]]:
-    """Yield each part that a part, or with an empty name the package, has a relationship to, and its kind.
-
-    Targets outside the package, such as addresses and other files, are left out.
-    """
-    folder, name = posixpath.split(part)
-    member = posixpath.join(folder, f"_rels/{name}.rels")
-    for related in package.xml(member).iterfind("{*}Relationship") if member in package.members else ():
-        if related.get("TargetMode") != "External":
-            path = posixpath.join("/", folder, unquote(related.get("Target", "")))
-            yield posixpath.normpath(path)[1:], posixpath.basename(related.get("Type", ""))
-
-
-def _word_paragraphs(name: str, hidden_styles: Set[str], root: etree._Element) -> Iterator[Paragraph]:
+def _word_paragraphs(name: str, hidden_styles: Set[str], _: str, root: etree._Element) -> Iterator[Paragraph]:
     namespace = next((space for space in _NAMESPACES if root.tag.startswith(space)), None)
     if namespace is None:
         raise DataError(f"{name}: {_NO_WORD}")
@@ -398,7 +418,7 @@ def _word_paragraphs(name: str, hidden_styles: Set[str], root: etree._Element) -
         reader.n_readings = 0
         reader.initial = "" if cap is None else cap.text
         tokens, base = _formatted(list(reader.inside(element)))
-        append = partial(_append_word_text, namespace)
+        append = partial(_append_word_text, namespace, _PRESERVE)
         yield Paragraph(Passage(tokens), element, base, append, reader.n_readings, cap)
 
 
@@ -413,8 +433,11 @@ class _Run(NamedTuple):
 class _WordReader:
     """A reader of the content of Word paragraphs as tokens, in which each text is a `_Run`."""
 
-    def __init__(self, namespace: str, root: etree._Element, hidden_styles: Set[str]) -> None:
+    def __init__(
+        self, namespace: str, root: etree._Element, hidden_styles: Set[str] = frozenset(), breaks: str = "\t"
+    ) -> None:
         self._namespace = namespace
+        self._breaks = re.compile(f"({breaks})")
         marks = root.iter(f"{namespace}rStyle", f"{namespace}pStyle")
         by_style = {mark.getparent().getparent() for mark in marks if mark.get(f"{namespace}val") in hidden_styles}
         self.hidden = by_style - _selected(root, "//w:r[w:rPr/w:vanish]") | _selected(root, _HIDDEN)
@@ -472,8 +495,10 @@ class _WordReader:
         elif pair := _PAIR.fullmatch(name):
             key = pair[1], child.get(f"{self._namespace}id")
             yield Mark("open" if pair[2] == "Start" else "close", OfficeMarkup([child]), key)
+        elif name == "fld":
+            yield from _object([child], self._texts([child], "t"))
         elif name not in _HINTS:
-            yield Mark("point", OfficeMarkup([child]))
+            yield Mark("break" if name in _BREAKS else "point", OfficeMarkup([child]))
 
     def _run(self, run: etree._Element) -> Iterator[_Run | Token[OfficeMarkup]]:
         names = [self._name(child) for child in run]
@@ -485,8 +510,14 @@ class _WordReader:
         key = _format(run.find(f"{self._namespace}rPr"))
         for name, child in zip(names, run, strict=True):
             if name in ("t", "noBreakHyphen"):
-                yield _Run(self.initial + ((child.text or "") if name == "t" else "\u2011"), run, key)
-                self.initial = ""
+                for i, part in enumerate(self._breaks.split((child.text or "") if name == "t" else "\u2011")):
+                    if i % 2:
+                        line_break = etree.Element(child.tag, dict(child.attrib))
+                        line_break.text = part
+                        yield Mark("break", OfficeMarkup([line_break], format=run))
+                    else:
+                        yield _Run(self.initial + part, run, key)
+                        self.initial = ""
             elif name == "ruby":
                 self.n_readings += 1
                 for base in child.iterchildren("{*}rubyBase"):
@@ -562,7 +593,8 @@ def _format(properties: etree._Element | None) -> bytes:
     if length > _MAX_FORMAT:
         raise DataError(f"a run has more than {_MAX_FORMAT:,} characters of properties; save the document again")
     kept = (child for child in properties if not str(child.tag).endswith(_NOT_FORMAT))
-    return b"".join(etree.tostring(child, with_tail=False) for child in kept)
+    attributes = sorted(f"{key}={value} " for key, value in properties.items() if key not in _NO_FORMATS)
+    return "".join(attributes).encode() + b"".join(etree.tostring(child, with_tail=False) for child in kept)
 
 
 def _append_run(parent: etree._Element, like: etree._Element) -> etree._Element:
@@ -571,9 +603,182 @@ def _append_run(parent: etree._Element, like: etree._Element) -> etree._Element:
     return run
 
 
-def _append_word_text(namespace: str, parent: etree._Element, like: etree._Element | None, text: str) -> None:
+def _append_word_text(
+    namespace: str, attributes: dict[str, str], parent: etree._Element, like: etree._Element | None, text: str
+) -> None:
     run = etree.SubElement(parent, f"{namespace}r") if like is None else _append_run(parent, like)
-    etree.SubElement(run, f"{namespace}t", _PRESERVE).text = text
+    etree.SubElement(run, f"{namespace}t", attributes).text = text
+
+
+# --- PowerPoint ------------------------------------------------------------------------------------
+
+_TEXTS = frozenset(["sld", "notes"])
+"""The outermost elements of parts whose paragraphs are translated. Those of others are prompts, which are not shown."""
+_DESIGNS = frozenset(["slide", "notesSlide", "slideMaster", "slideLayout", "notesMaster"])
+"""Kinds of parts with text, or with the language and direction of text that states none."""
+_MIRRORED_SLIDE = {
+    r'(<a:(?:p|lvl\dp|defP)Pr\b[^<>]*?\salgn=)"l"': r"\1\0",  # a null character, which XML lacks
+    r'(<a:(?:p|lvl\dp|defP)Pr\b[^<>]*?\salgn=)"r"': r'\1"l"',
+    r"\0": '"r"',
+}
+_SLIDE_RULES = Rules(
+    {r'(<a:\w+\b[^<>]*?\slang=")(?:SOURCE)(?:-\w+)*(?=")': r"\1TARGET"},
+    {r'(<a:\w+\b[^<>]*?\srtl(?:Col)?=)"(?:1|true)"': r'\1"0"', **_MIRRORED_SLIDE},
+    {
+        r'(<a:\w+\b[^<>]*?\srtl(?:Col)?=)"(?:0|false)"': r'\1"1"',
+        r"<a:tblPr\b(?![^<>]*\srtl=)": r'\g<0> rtl="1"',
+        **_MIRRORED_SLIDE,
+    },
+)
+
+
+def open_pptx(name: str, content: bytes, _: DocumentOptions) -> Document:
+    """Open a PowerPoint presentation. Raises DataError if it is invalid."""
+    package = Package(name, content)
+    main = main_part(package, "ppt/presentation.xml", "not a PowerPoint presentation; was it renamed?")
+    wanted = {main}
+    for part in package.members:  # parts of slides have relationships of their own
+        wanted |= {other for other, kind, _ in related(package, part) if kind in _DESIGNS}
+    return _open(package, [part for part in package.members if part in wanted], _slide_paragraphs, _SLIDE_RULES)
+
+
+def _slide_paragraphs(_: str, root: etree._Element) -> Iterator[Paragraph]:
+    namespace = f"{{{root.nsmap.get('a')}}}"
+    reader = _WordReader(namespace, root)
+    for element in root.iter(f"{namespace}p") if etree.QName(root).localname in _TEXTS else ():
+        tokens, base = _formatted(list(reader.inside(element)))
+        yield Paragraph(Passage(tokens), element, base, partial(_append_word_text, namespace, {}), 0)
+
+
+# --- Excel -----------------------------------------------------------------------------------------
+
+_SHEET_RULES = Rules(
+    # texts that formulas have computed are those of the source
+    {r"<((?:\w+:)?calcPr)\b(?![^<>]*\sfullCalcOnLoad=)": r'<\1 fullCalcOnLoad="1"'},
+    {r'(<(?:\w+:)?sheetView\b[^<>]*?)\srightToLeft="(?:1|true)"': r"\1"},
+    {r"(<(?:\w+:)?sheetView)\b(?![^<>]*\srightToLeft=)": r'\1 rightToLeft="1"'},
+)
+_LETTERS = [*ascii_uppercase, *map("".join, itertools.product(ascii_uppercase, repeat=2))]
+"""The names of columns that can be chosen, in order."""
+
+
+def open_xlsx(name: str, content: bytes, options: DocumentOptions) -> Document:
+    """Open an Excel workbook. Raises DataError if it is invalid, or if no sheet has the columns to translate."""
+    package = Package(name, content)
+    main = main_part(package, "xl/workbook.xml", "not an Excel workbook; was it renamed?")
+    parts = {number: (kind, part) for part, kind, number in related(package, main) if part in package.members}
+    strings = [part for kind, part in parts.values() if kind == "sharedStrings"]
+    titles = {main: ""}
+    for sheet in package.xml(main).iter("{*}sheet"):
+        kind, part = parts.get("".join(value for key, value in sheet.items() if key.endswith("}id")), ("", ""))
+        if kind == "worksheet" and sheet.get("state") in (None, "visible"):
+            titles[part] = sheet.get("name", "")
+    workbook = _Workbook(package, options, titles, [*package.xml(strings[0]).iterchildren("{*}si")] if strings else [])
+    has_target = options.columns is not None and options.columns.target
+    rules = Rules(_SHEET_RULES.always, {}, {}) if has_target else _SHEET_RULES
+    document = _open(package, [part for part in package.members if part in titles], workbook.paragraphs, rules)
+    if workbook.problems and not (document.texts or workbook.n_kept):
+        raise workbook.problems[0]
+    document.n_kept = workbook.n_kept
+    workbook.size_left = math.inf
+    return document
+
+
+class _Workbook:
+    """A reader of the sheets of a workbook, in whose tree it writes cells to translate as inline strings."""
+
+    def __init__(
+        self, package: Package, options: DocumentOptions, titles: Mapping[str, str], strings: Sequence[etree._Element]
+    ) -> None:
+        self._package = package
+        self._options = options
+        self._titles = titles
+        self._strings = {str(i): string for i, string in enumerate(strings)}
+        self.problems = list[DataError]()
+        """Why sheets do not have the columns to translate."""
+        self.n_kept = 0
+        self.size_left: float = MAX_XML_BYTES
+        """Number of bytes that the texts of cells may still have: many cells may share a long text."""
+
+    def paragraphs(self, member: str, root: etree._Element) -> Iterator[Paragraph]:
+        """Yield the texts of cells of a sheet to translate."""
+        namespace = root.tag.rpartition("}")[0] + "}"
+        append = partial(_append_word_text, namespace, _PRESERVE)
+        reader = _WordReader(namespace, root, breaks=r"\t|\n|_x[\dA-F]{4}_")
+        for key, runs, cell, is_new in self._chosen(member, root, namespace):
+            cell.set("t", "inlineStr")
+            cell[:] = []
+            inline = etree.SubElement(cell, f"{namespace}is")
+            inline.extend(runs)
+            tokens, base = _formatted([*reader.inside(inline)])
+            yield Paragraph(Passage(tokens), inline, base, append, 0, None, key, is_new)
+
+    def _chosen(
+        self, member: str, root: etree._Element, namespace: str
+    ) -> Iterator[tuple[str, list[etree._Element], etree._Element, bool]]:
+        """Yield the key and the runs of each text to translate, the cell to write, and whether it is another one."""
+        fixed = set[tuple[str, str]]()
+        for part, kind, _ in related(self._package, member):
+            table = self._package.xml(part) if kind == "table" and part in self._package.members else root
+            for column in table.iter("{*}tableColumn"):  # of the header and the totals, whose texts the table repeats
+                names = [column.get(name, "").replace("_x000a_", "\n") for name in ("name", "totalsRowLabel")]
+                fixed |= {*itertools.product(re.findall("[0-9]+", table.get("ref", "")[:30]), names)}
+        has_array = root.find(".//{*}f[@t='array']") is not None  # whose other cells look like texts
+        columns = None
+        for row in root.iter("{*}row"):
+            number = row.get("r", "")
+            cells = {cell.get("r", f"{i}?").rstrip(digits): cell for i, cell in enumerate(row.iterchildren("{*}c"))}
+            runs = {letters: self._runs(cell, namespace, has_array) for letters, cell in cells.items()}
+            texts = {letters: "".join(map(_SHOWN, of_cell)) for letters, of_cell in runs.items() if of_cell}
+            if columns is None and self._options.columns is not None and texts:
+                try:
+                    header = dict.fromkeys(_LETTERS, "") | texts
+                    columns, has_header = find_columns(self._package.name, self._options, header)
+                except DataError as problem:
+                    self.problems.append(problem)
+                    return
+                if has_header:
+                    continue
+            for source in texts if columns is None else {columns.source} & texts.keys():
+                target = columns.target if columns else ""
+                if (number, texts[source]) in fixed or not texts[source].strip():
+                    continue
+                if target and target not in cells:
+                    cells[target] = _added(row, cells, source, target)
+                elif target and len(cells[target]):
+                    self.n_kept += 1
+                    continue
+                key = texts.get(columns.key, "").strip() if columns else ""
+                key = key or f"{self._titles[member]}!{cells[source].get('r', '')}"
+                yield key, runs[source], cells[target or source], bool(target)
+
+    def _runs(self, cell: etree._Element, namespace: str, has_array: bool) -> list[etree._Element]:
+        """Return copies of the runs of the text of a cell; none if it is no text, or computed by a formula."""
+        value = cell.findtext("{*}v", "")
+        string = {"s": self._strings.get(value), "inlineStr": cell.find("{*}is"), "str": cell}.get(cell.get("t", ""))
+        if string is None or cell.find("{*}f") is not None or (string is cell and has_array):
+            return []
+        self.size_left -= len(etree.tostring(string))
+        if self.size_left < 0:
+            raise DataError(f"{self._package.name}: more than {MAX_XML_BYTES >> 20} MB of text in cells; divide it")
+        runs = [deepcopy(run) for run in string.iterchildren("{*}r")]
+        if not runs:
+            runs = [etree.Element(f"{namespace}r")]
+            text = value if string is cell else string.findtext("{*}t", "")
+            etree.SubElement(runs[0], f"{namespace}t", _PRESERVE).text = text
+        return runs
+
+
+def _added(row: etree._Element, cells: Mapping[str, etree._Element], source: str, target: str) -> etree._Element:
+    """Add a cell to a row, in the order of columns, in the style of another cell."""
+    cell = etree.SubElement(
+        row, cells[source].tag, {**cells[source].attrib, "r": target + cells[source].get("r", "").lstrip(source)}
+    )
+    for letters, other in cells.items():
+        if (len(letters), letters) > (len(target), target):
+            other.addprevious(cell)
+            break
+    return cell
 
 
 # --- OpenDocument ----------------------------------------------------------------------------------
@@ -658,7 +863,7 @@ def open_odt(name: str, content: bytes, _: DocumentOptions) -> Document:
     return _open(package, members, partial(_odt_paragraphs, common), _ODT_RULES)
 
 
-def _odt_paragraphs(common: Set[str], root: etree._Element) -> Iterator[Paragraph]:
+def _odt_paragraphs(common: Set[str], _: str, root: etree._Element) -> Iterator[Paragraph]:
     hidden = common | _selected(root, _ODT_HIDING)
     walk = etree.iterwalk(root, events=("start",), tag=(f"{_TEXT}p", f"{_TEXT}h", f"{_TEXT}section", *_UNTOUCHED))
     for _, element in walk:

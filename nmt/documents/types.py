@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, AnyStr, NamedTuple, TypeAlias
 
 from nmt.console import amount, printable
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.languages.codes import is_other_language, is_right_to_left, related_codes, tag_of
 from nmt.text.formats import BEGINNING, other_encoding, text_problem
 from nmt.text.translated import Translated
@@ -73,6 +73,25 @@ Languages: TypeAlias = tuple[str, str]
 """The codes of source and target."""
 
 
+class Columns(NamedTuple):
+    """The columns of a table, each by its name in the first row, or else by its number from 1 or its letter."""
+
+    source: str
+    """The column to translate."""
+    target: str = ""
+    """The column for the translations, whose texts are kept; empty: they replace the texts of the source."""
+    key: str = ""
+    """The column with the keys of the texts, if any."""
+
+    @classmethod
+    def parse(cls, text: str) -> Columns:
+        """Return columns such as `source=A,target=B`. Raises ConfigError."""
+        given = dict(re.findall(r"(source|target|key)=(.+?)(?:,(?=\w+=)|\Z)", text))
+        if "source" not in given or ",".join(map("=".join, given.items())) != text:
+            raise ConfigError(f"--columns {text}: must be like source=A,target=B,key=C, of which source is needed")
+        return cls(**given)
+
+
 @dataclass(frozen=True)
 class DocumentOptions:
     """How a document is opened."""
@@ -81,6 +100,8 @@ class DocumentOptions:
     """The language to translate; text that is marked as another language is left out, unless this one is unknown."""
     target: str = ""
     """The language to translate into, if it is known."""
+    columns: Columns | None = None
+    """The columns of a table; None: they are chosen by the languages, or all texts of a workbook are translated."""
 
 
 def check_languages(name: str, stated: Sequence[str], options: DocumentOptions) -> None:
@@ -122,6 +143,8 @@ class Document:
         """Number of ruby readings, which neither texts nor translations contain."""
         self.n_embedded = n_embedded
         """Number of documents that are shown inside this one, and are not translated."""
+        self.n_kept = 0
+        """Number of texts of a table that have a translation, which is kept."""
         self.n_guessed = 0
         """Number of formats, links, notes and other marks whose place in the last translation is a guess: they have no
         word that is aligned, or equal in both languages."""
@@ -132,9 +155,14 @@ class Document:
         counted = (
             (self.n_embedded, "embedded document", "(altChunk) not translated"),
             (self.n_readings, "ruby reading", "left out"),
+            (self.n_kept, "text", "with a translation, which is kept"),
             (self.n_guessed, "mark", "of formats, links or notes placed at a guess; check them"),
         )
-        notes = [] if self.texts or self.kept else ["nothing to translate: no text, or only text that stays as it is"]
+        notes = (
+            []
+            if self.texts or self.kept or self.n_kept
+            else ["nothing to translate: no text, or only text that stays as it is"]
+        )
         notes += [f"{amount(n, name)} {outcome}" for n, name, outcome in counted if n]
         if self.kept:
             notes.append(f"{amount(len(self.kept), 'text')} kept, {len({*self.keys}):,} translated")

@@ -119,6 +119,8 @@ def _text_document(text: str, lines: Sequence[str], suffix: str = "") -> str | N
     return _markup(text.lstrip()) or _po(lines) or by_beginning or _json(text, lines) or _csv(lines, suffix)
 
 
+TABLE = "a table"
+"""The kind of files named .csv and .tsv that are tables."""
 _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals sign alone is no evidence
     r".*\n(?:\s*\d+[ \t]*\r?\n|WEBVTT(?:[ \t][^\n]*|\r)?\n(?:[^\n]*\n)*?)"
     r"(?:\d+:)?\d\d?:\d\d[,.]\d+[ \t]+-->[ \t]+(?:\d+:)?\d\d?:\d\d[,.]\d": "subtitles",
@@ -130,11 +132,12 @@ _TEXTS = {  # the suffix of the name and the text, in which an arrow or equals s
     r"\.xml\n\s*<": "XML",
     r"\.jsonl?\n|\.arb\n\s*\{\s*[\"}]": "JSON",  # Standard Arabic has the code arb
     r"\.md\n": "Markdown",
-    # the suffixes yml and csv are languages, too, Iamalele and Sumtu Chin: none of five lines may be a sentence, unless
-    # the first key has an indented line, or any key a text of several lines
+    # the suffixes yml, csv and tsv are languages, too, Iamalele, Sumtu Chin and Tsogo: none of five lines may be a
+    # sentence, unless the first key has an indented line, or any key a text of several lines
     r"\.yaml\n|\.yml\n(?:(?!(?:.*\n){0,4}(?!\s*[#-]|.*:(?:\s|\Z)).*\w)|(?s:.*?)[\w\"']:[ \t]+[|>][-+\d]*[ \t\r]*\n"
     r"|\s*(?:#[^\n]*\n\s*|---[ \t\r]*\n\s*)*[\"'\w.-]+:(?:[ \t][^\n]*|\r)?\n(?:[ \t\r]*\n)*[ ]+\S)": "YAML",
-    r"\.csv\n(?!(?:.*\n){0,4}[^,;\t\n]*\w[^,;\t\n]*(?:\n|\Z))": "CSV",
+    r"\.csv\n(?!(?:.*\n){0,4}[^,;\t\n]*\w[^,;\t\n]*(?:\n|\Z))"
+    r"|\.tsv\n(?!(?:.*\n){0,4}[^\t\n]*\w[^\t\n]*(?:\n|\Z))": TABLE,
 }
 _ROOTS = {
     "tmx": "TMX", "xliff": "XLIFF", "html": "HTML", "srcset": "SGML", "refset": "SGML", "tstset": "SGML",
@@ -210,10 +213,10 @@ def _n_words(cells: Iterable[str]) -> int:
 def _csv(lines: Sequence[str], suffix: str) -> str | None:
     """Return CSV with its separator, or None: all rows have as many columns and look written by a program.
 
-    The first rows of a file named .csv need only have as many columns.
+    The first rows of a file named .csv or .tsv, which is a table, need only have as many columns.
     """
-    is_named = suffix == ".csv"
-    for separator in (",", ";"):
+    is_named = suffix in (".csv", ".tsv")
+    for separator in "\t" if suffix == ".tsv" else ",;":
         try:
             reader = csv.reader(lines, delimiter=separator, strict=True)
             rows = [*islice(reader, 5)] if is_named else [*reader]
@@ -223,7 +226,9 @@ def _csv(lines: Sequence[str], suffix: str) -> str | None:
             rows = rows[:-1] or rows  # the last may continue
         if len({*map(len, rows)}) != 1 or len(rows[0]) < 2:
             continue
-        if is_named or _is_written_by_program(lines, rows, separator):
+        if is_named:
+            return TABLE
+        if _is_written_by_program(lines, rows, separator):
             return f"CSV with the separator {separator!r}"
     return None
 

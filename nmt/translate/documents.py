@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from nmt.console import Progress, amount, say
-from nmt.documents import FORMATS, Document, format_of, has_markup, is_translated, read_document
+from nmt.documents import FORMATS, Columns, Document, format_of, has_markup, is_translated, read_document
 from nmt.documents.names import target_names
 from nmt.documents.types import Languages
 from nmt.documents.units import TOO_LONG
@@ -126,6 +126,8 @@ class Documents:
     """The bilingual file to write; with `directory`, the directory with one for each document, such as a.docx.xlf."""
     reviewed: Path | None = None
     """The bilingual file to read the translations from, or the directory with one for each document."""
+    columns: Columns | None = None
+    """The columns of a table; with `directory`, of all tables."""
     overwrite: bool = False
     """Whether to translate what an output has already, and to replace outputs that were edited."""
     report: Path | None = None
@@ -133,7 +135,7 @@ class Documents:
 
     def __post_init__(self) -> None:
         if "-" in self.inputs:
-            raise ConfigError("--output-dir, --bilingual and --reviewed need --input F, not standard input")
+            raise ConfigError("--output-dir, --bilingual, --reviewed and --columns need --input F, not standard input")
         review = self.bilingual or self.reviewed
         if self.directory is not None:
             if self.output is not None or (review and review.suffix in (".xlf", ".xliff", ".tmx")):
@@ -195,16 +197,18 @@ class Documents:
             outputs[target] = translator.content if translator else Document.translated
         if self.reviewed is not None:
             languages = translator.languages if translator else (source_language(self.reviewed), "")
-            document = read_document(source, *languages)
+            document = read_document(source, *languages, self.columns)
             return _write(source, document, outputs, partial(_reviewed, self.reviewed, source, translator))
         assert translator is not None, "needed to translate"
         if review is not None:
             outputs[str(review)] = partial(bilingual_content, review, source.name, translator.languages)
-        document = read_document(source, *translator.languages)
+        document = read_document(source, *translator.languages, self.columns)
         previous = None
         path = Path(target or "-")
         if in_folder or (document.units and target not in (None, "-") and path.is_file() == path.exists()):
-            previous = Previous([*map(Path, outputs)], f"{checksum(source)} {translator.version(source)[1]}")
+            previous = Previous(
+                [*map(Path, outputs)], f"{checksum(source)} {self.columns} {translator.version(source)[1]}"
+            )
             if in_folder and (reason := previous.reason_to_stay(bool(document.units), self.overwrite)):
                 return {"outcome": reason}
             if path.is_file() and document.units and not (review or self.overwrite):
@@ -221,7 +225,8 @@ class Documents:
                 review, reviewed = (path and path / f"{name}.xlf" for path in (self.bilingual, self.reviewed))
                 for path in filter(None, (target, review)):
                     path.parent.mkdir(parents=True, exist_ok=True)
-                alone = Documents([str(source)], str(target), None, None, reviewed, self.overwrite)
+                columns = self.columns if getattr(format_of(source), "has_columns", False) else None
+                alone = Documents([str(source)], str(target), None, None, reviewed, columns, self.overwrite)
                 try:
                     row = alone._write_one(translator, work, review, in_folder=True)
                 except DataError as error:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from documents import PO, SRT, VTT
 from samples_keyed import SAMPLES as KEYED
 from samples_markdown import SAMPLES as MARKDOWN
+from samples_tables import SAMPLES as TABLES
 from samples_xliff import SAMPLES as XLIFF
 from samples_xml_strings import SAMPLES as XML_STRINGS
 
@@ -21,6 +22,7 @@ SAMPLES: dict[str, bytes] = {
     "a.html": "<!doctype html>\n<html><p title='Größe'>Eins <b>zwei</b> drei<br>vier {{ x }}</p></html>\n".encode(),
     **KEYED,
     **MARKDOWN,
+    **TABLES,
     **XLIFF,
     **XML_STRINGS,
 }

@@ -14,7 +14,7 @@ from nmt.documents import FORMATS, Document, open_document
 from nmt.errors import DataError
 from nmt.languages.codes import language_of
 
-BILINGUAL = {".po", ".ts", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"}
+BILINGUAL = {".po", ".csv", ".tsv", ".ts", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"}
 
 
 def content_of(written: bytes) -> bytes | dict[str, bytes]:

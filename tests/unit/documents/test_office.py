@@ -19,11 +19,12 @@ from odf.text import A, H, LineBreak, List, ListItem, Note, NoteBody, NoteCitati
 
 from documents import W, bare_docx, bare_odt, members, relationships, reversed_upper, same, zipped
 from fuzzed import no_hang
-from nmt.documents import Document, Translated, open_document
+from nmt.documents import Columns, Document, Translated, open_document
 from nmt.documents import office as package
 from nmt.documents.office import _ODT_RULES, _WORD_RULES
 from nmt.documents.types import Rules, in_target
 from nmt.errors import DataError
+from samples_tables import NOTES, PROMPT, ROWS, SECOND, SLIDE, STRINGS, TABLE, bare_pptx, bare_xlsx
 from waiting import cpu_time_limit
 
 # ignore warnings of these libraries
@@ -841,3 +842,137 @@ def test_odt_with_an_identifier_twice_is_read() -> None:
     names = '<text:p xml:id="x">one</text:p><text:p xml:id="x">two</text:p>'
     document = open_document("a.odt", bare_odt(names))
     assert document.texts == ["one", "two"] and odt_body(same(document)) == names
+
+
+# --- Excel and PowerPoint ----------------------------------------------------------------------------
+
+
+def sheet(content: bytes, number: int = 1) -> str:
+    """Return the rows of a sheet without attributes for white space, in which each cell has one run if it is plain."""
+    xml = members(content)[f"xl/worksheets/sheet{number}.xml"].decode().replace(' xml:space="preserve"', "")
+    return xml.partition("<sheetData>")[2].partition("</sheetData>")[0]
+
+
+def cell(reference: str, *runs: str, style: str = "") -> str:
+    attributes = f' s="{style}"' if style else ""
+    return f'<c r="{reference}"{attributes} t="inlineStr"><is>{"".join(f"<r>{run}</r>" for run in runs)}</is></c>'
+
+
+def test_xlsx_texts_are_those_of_visible_sheets_without_formulas_and_names_of_tables() -> None:
+    content = bare_xlsx({"Tabelle": ROWS, "Blatt": SECOND}, STRINGS, tables=TABLE)
+    document = open_document("a.xlsx", content)
+    assert document.texts == [
+        "Der Hund & die Katze", "Eine rote Katze", "Zeile eins", "Zeile zwei", "Two lines", "Der Hund & die Katze",
+        "東京です", "Noch ein Blatt",
+    ]  # fmt: skip
+    assert document.keys[:3] == ["Tabelle!A2", "Tabelle!A3", "Tabelle!A4"] and document.keys[-1] == "Blatt!A1"
+    for state in ("hidden", "veryHidden"):
+        hidden = bare_xlsx({"Tabelle": ROWS, "Blatt": SECOND}, STRINGS, states=f'state="{state}"')
+        assert open_document("a.xlsx", hidden).texts == ["Noch ein Blatt"]
+
+
+def test_xlsx_translation_changes_only_chosen_cells() -> None:
+    content = bare_xlsx({"Tabelle": ROWS, "Blatt": SECOND}, STRINGS, tables=TABLE)
+    document = open_document("a.xlsx", content)
+    new = document.translated([*map(reversed_upper, document.texts[:-1]), document.texts[-1]])
+    before, after = members(content), members(new)
+    assert [name for name in before if before[name] != after[name]] == ["xl/worksheets/sheet1.xml"]
+    written = sheet(new)
+    assert cell("A2", "<t>KATZE DIE &amp; HUND DER</t>", style="3") in written
+    assert cell("A3", "<t>KATZE </t>", '<rPr><b/><sz val="11"/></rPr><t>ROTE</t>', "<t> EINE</t>") in written
+    assert cell("A4", "<t>EINS ZEILE</t>", "<t>_x000D_</t>", "<t>\n</t>", "<t>ZWEI ZEILE</t>") in written
+    assert cell("B6", "<t>東京です</t>") in written
+    for kept in re.findall(r'<row r="[15]">.*?</row>|<c r="[BC][23]".*?/c?>', ROWS):
+        assert kept in written
+
+
+@pytest.mark.parametrize(
+    ("columns", "n_kept", "wanted"),
+    [
+        (Columns("A", "B"), 3, ['<c r="A2" s="3" t="s"><v>1</v></c>' + cell("B2", "<t>KATZE DIE &amp; HUND DER</t>",
+         style="3")]),
+        (Columns("Deutsch", "Englisch", "Ort"), 2, ['<c r="C2"><v>45000</v></c>', cell("B3", "<t>KATZE </t>",
+         '<rPr><b/><sz val="11"/></rPr><t>ROTE</t>', "<t> EINE</t>", style="7") + '<c r="C3"']),
+        (Columns("B", "E"), 0, ['<c r="C1" t="s"><v>4</v></c>' + cell("E1", "<t>ENGLISCH</t>")]),
+        (Columns("Englisch"), 0, ['<c r="A2" s="3" t="s"><v>1</v></c>', cell("B4", "<t>LINES TWO</t>")]),
+    ],
+)  # fmt: skip
+def test_xlsx_columns_are_chosen_by_letter_or_name(columns: Columns, n_kept: int, wanted: list[str]) -> None:
+    content = bare_xlsx({"Tabelle": ROWS, "Blatt": SECOND}, STRINGS)
+    document = open_document("a.xlsx", content, columns=columns)
+    new = capitals(document)
+    assert all(part in sheet(new) for part in wanted), sheet(new)
+    assert document.n_kept == n_kept and "xl/worksheets/sheet2.xml" in members(new)
+
+
+def test_xlsx_target_gets_text_that_is_equal_in_both_languages() -> None:
+    document = open_document("a.xlsx", bare_xlsx({"A": SECOND}), columns=Columns("A", "B", "A"))
+    assert document.keys == ["Noch ein Blatt"] and cell("B1", "<t>Noch ein Blatt</t>") in sheet(same(document))
+
+
+def test_xlsx_without_columns_in_any_sheet_raises() -> None:
+    with pytest.raises(DataError, match=r"Deutsch, Englisch.*--columns"):
+        open_document("a.xlsx", bare_xlsx({"A": ROWS}, STRINGS), columns=Columns("Französisch"))
+
+
+def test_xlsx_cells_of_array_formula_are_kept() -> None:
+    rows = '<row r="1"><c r="A1" t="str"><f t="array" ref="A1:A2">B1:B2</f><v>eins</v></c></row>'
+    rows += '<row r="2"><c r="A2" t="str"><v>zwei</v></c></row>'
+    assert open_document("a.xlsx", bare_xlsx({"A": rows})).texts == []
+
+
+def test_xlsx_direction_follows_language_and_formulas_are_computed_again() -> None:
+    content = bare_xlsx({"A": SECOND})
+    right_to_left = _in_language("a.xlsx", content, "de", "ar")
+    assert b'<sheetView rightToLeft="1" ' in members(right_to_left)["xl/worksheets/sheet1.xml"]
+    assert b'<calcPr fullCalcOnLoad="1" ' in members(right_to_left)["xl/workbook.xml"]
+    assert b"rightToLeft" not in members(_in_language("a.xlsx", right_to_left, "ar", "de"))["xl/worksheets/sheet1.xml"]
+    document = open_document("a.xlsx", content, "de", "ar", Columns("A", "B"))
+    assert b"rightToLeft" not in document.translated(document.texts, ("de", "ar"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        bare_xlsx({"A": '<row r="1"><c r="A1" t="s"><v>0</v></c></row>' * 700}, f"<si><t>{'ab ' * 10_000}</t></si>"),
+        bare_docx(""),
+        zipped({"xl/workbook.xml": "<workbook>"}),
+    ],
+)
+def test_xlsx_that_is_damaged_or_too_large_raises(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "MAX_XML_BYTES", 100_000)
+    with no_hang(), pytest.raises(DataError, match=r"a\.xlsx"):
+        open_document("a.xlsx", content)
+
+
+def slide(content: bytes, part: str = "slides/slide1.xml") -> str:
+    return "".join(re.findall("<a:p>.*</a:p>", members(content)[f"ppt/{part}"].decode()))
+
+
+def test_pptx_keeps_formats_breaks_and_fields() -> None:
+    document = open_document("a.pptx", bare_pptx(SLIDE, NOTES))
+    assert document.texts == ["Der große Hund", "läuft", "schnell", "Eine Notiz"]
+    new = document.translated([*map(reversed_upper, document.texts)], ("de", "en"))
+    assert slide(new) == (
+        '<a:p><a:pPr algn="ctr"/><a:r><a:rPr lang="en" dirty="0"/><a:t>HUND </a:t></a:r>'
+        '<a:r><a:rPr lang="en" b="1"/><a:t>GROßE</a:t></a:r><a:r><a:rPr lang="en" dirty="0"/><a:t> DER</a:t></a:r>'
+        '<a:br/><a:r><a:rPr lang="en" dirty="0"/><a:t>LÄUFT</a:t></a:r><a:r><a:t>\t</a:t></a:r>'
+        '<a:r><a:rPr lang="en" dirty="0"/><a:t>SCHNELL</a:t></a:r><a:endParaRPr lang="en"/></a:p>'
+        '<a:p><a:fld id="{1}" type="slidenum"><a:rPr lang="en"/><a:t>3</a:t></a:fld></a:p>'
+    )
+    assert "NOTIZ EINE" in slide(new, "notesSlides/n.xml")
+    assert slide(new, "slideMasters/m.xml") == PROMPT  # is not shown
+
+
+def test_pptx_direction_follows_language() -> None:
+    content = bare_pptx(f'{SLIDE}<a:p><a:pPr algn="r"/><a:r><a:t>rechts</a:t></a:r></a:p><a:tbl><a:tblPr/></a:tbl>')
+    new = members(_in_language("a.pptx", content, "de", "he"))
+    assert b'<a:lvl1pPr algn="r" rtl="1"/>' in new["ppt/presentation.xml"]
+    assert all(part in new["ppt/slides/slide1.xml"] for part in (b'algn="ctr"', b'algn="l"', b'<a:tblPr rtl="1"'))
+    back = members(_in_language("a.pptx", zipped(new), "he", "de"))
+    assert b'<a:lvl1pPr algn="l" rtl="0"/>' in back["ppt/presentation.xml"]
+
+
+def test_other_archive_is_no_presentation() -> None:
+    with pytest.raises(DataError, match="not a PowerPoint presentation"):
+        open_document("a.pptx", zipped({"word/document.xml": "<x/>"}))

@@ -19,7 +19,7 @@ from documents import bare_docx, bare_odt
 from held_out import held_out_of
 from nmt.cli.app import GROUPS
 from nmt.data.settings import DataConfig
-from nmt.documents import FORMATS, open_document
+from nmt.documents import FORMATS, Columns, open_document
 from nmt.evaluate.report import Subject, evaluate
 from nmt.prepare.cleaning.cleaner import Cleaner
 from nmt.prepare.cleaning.grouping import groupings
@@ -32,6 +32,7 @@ from nmt.text.segments import Codes
 from nmt.text.tokenizer import train_tokenizer
 from nmt.translate.loading import Translator
 from nmt.translate.memory import TranslationMemory
+from samples_tables import bare_pptx, bare_xlsx
 from served import FORM, Client, multipart, serving_app
 from tiny_run import tiny_config, tiny_model, words, write_run
 from waiting import until
@@ -90,9 +91,14 @@ def documents(texts: Texts) -> dict[str, bytes]:
     xliff = f"<xliff version='1.2'><file source-language='de'><body>{sources}</body></file></xliff>".encode()
     strings = "".join(f'<string name="n{n}">{text}</string>' for n, text in enumerate(escaped))
     values = "".join(f'<data name="n{n}"><value>{text}</value></data>' for n, text in enumerate(escaped))
+    rows = "".join(f'<row><c t="inlineStr"><is><t>{text}</t></is></c></row>' for text in escaped)
+    table = "source\ttarget\n" + "".join('"' + text.replace('"', '""') + '"\t\n' for text in texts)
     unfinished = '<translation type="unfinished"/>'
     messages = "".join(f"<message><source>{text}</source>{unfinished}</message>" for text in escaped)
     return {
+        **{suffix: table.replace("\t", sign).encode() for suffix, sign in ((".csv", ","), (".tsv", "\t"))},
+        ".xlsx": bare_xlsx({"A": rows}),
+        ".pptx": bare_pptx("".join(f"<a:p><a:r><a:t>{text}</a:t></a:r></a:p>" for text in escaped)),
         ".xml": f"<resources>{strings}</resources>".encode(),
         ".resx": f"<root>{values}</root>".encode(),
         ".ts": f"<TS version='2.1'><context>{messages}</context></TS>".encode(),
@@ -127,7 +133,8 @@ def document(suffix: str) -> Callable[[Place, Texts], Texts]:
 
 def open_written(suffix: str, content: bytes) -> Iterator[str]:
     """Yield the texts of a translated document; marks of direction are markup in subtitles and catalogues."""
-    texts = open_document(f"a{suffix}", content).texts
+    columns = Columns("target") if suffix in (".csv", ".tsv") else None
+    texts = open_document(f"a{suffix}", content, columns=columns).texts
     if suffix == ".po":
         texts = [entry.msgstr for entry in polib.pofile(content.decode())]
     elif suffix.endswith(("xlf", "xliff", ".ts")):
