@@ -6,6 +6,7 @@ A new document format, command or endpoint must be added to one of the tables.
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -95,7 +96,12 @@ def documents(texts: Texts) -> dict[str, bytes]:
     table = "source\ttarget\n" + "".join('"' + text.replace('"', '""') + '"\t\n' for text in texts)
     unfinished = '<translation type="unfinished"/>'
     messages = "".join(f"<message><source>{text}</source>{unfinished}</message>" for text in escaped)
+    by_key = {f"n{n}": text for n, text in enumerate(texts)}
     return {
+        **dict.fromkeys((".json", ".arb", ".yaml", ".yml"), json.dumps(by_key, ensure_ascii=False).encode()),
+        ".properties": "".join(f"{key} = {text}\n" for key, text in by_key.items()).encode(),
+        ".strings": "".join(f'"{key}" = "{text}";\n' for key, text in by_key.items()).encode(),
+        **dict.fromkeys((".md", ".markdown"), "\n\n".join(texts).encode()),
         **{suffix: table.replace("\t", sign).encode() for suffix, sign in ((".csv", ","), (".tsv", "\t"))},
         ".xlsx": bare_xlsx({"A": rows}),
         ".pptx": bare_pptx("".join(f"<a:p><a:r><a:t>{text}</a:t></a:r></a:p>" for text in escaped)),
