@@ -174,7 +174,7 @@ def align(
     config, set score: score and clean.min_score to use only the better pairs. Sentences without a counterpart are
     counted.
 
-    SOURCE and TARGET are documents that nmt can translate (.txt, .docx, .odt, .html, .srt, ...), or files with lines of
+    SOURCE and TARGET are documents that nmt can translate (docs/documents.md), or files with lines of
     text, such as A.de and A.en.
 
     \b

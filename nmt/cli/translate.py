@@ -169,12 +169,13 @@ def translate(
     letter.en.docx, news.de to news.en; or where the code of the source is in its path, in its place: de/a.html to
     en/a.html, app_de.po to app_en.po. A document that exists is overwritten only with --overwrite.
 
-    Documents keep their format: files named .docx, .odt, .html, .srt, .vtt or .po are translated as documents, sentence
-    by sentence, as `nmt serve` does (docs/documents.md). With --output-dir, --input may be repeated, and may be a
-    folder, all of whose documents are translated, including .txt. Other documents, such as PDF, XLIFF and JSON, are
-    rejected by their content, and .properties, .strings, .yaml and .md by their names; --as-text translates any file as
-    plain lines. If the translation of documents is interrupted after a minute or later, the same command continues;
-    finished texts are kept in OUTPUT.work, or in .work in the output directory, until it is complete.
+    Documents keep their format: office documents, HTML, Markdown, subtitles, XLIFF, PO and other files of software
+    strings, and tables are translated as documents, sentence by sentence, as `nmt serve` does; docs/documents.md lists
+    all formats. With --output-dir, --input may be repeated, and may be a folder, all of whose documents are translated,
+    including .txt. Files in formats that lines of text would damage, such as PDF and .rst, are rejected; --as-text
+    translates any file as plain lines. If the translation of documents is interrupted after a minute or later, the same
+    command continues; finished texts are kept in OUTPUT.work, or in .work in the output directory, until it is
+    complete.
 
     --columns chooses the columns of a .csv, .tsv or .xlsx file: source is translated; the translations go to the empty
     cells of target, or to a new column of that name, or replace the texts of source without one; key names the column
@@ -182,10 +183,10 @@ def translate(
     row is translated, too. Without --columns, the first row must name both languages, or `source` and `target`; of an
     .xlsx file, all texts are translated.
 
-    If the output exists, and its format has keys, as .po has, only texts that are missing in it, or whose source has
-    changed since, are translated; all others stay as they are, and edited translations always. With --output-dir, other
-    documents are translated again only if their source, the models or the options have changed, and not if they were
-    edited. What was written is remembered in .nmt beside each output. --overwrite translates all again. --report F.json
+    If the output exists, and its format has keys, such as .po and .json, only texts that are missing in it, or whose
+    source has changed since, are translated; all others stay as they are, and edited translations always. With
+    --output-dir, other documents are translated again only if their source, the models or the options have changed, and
+    not if they were edited. What was written is remembered in .nmt beside each output. --overwrite translates all again. --report F.json
     writes for each document how many texts were translated, kept, exact matches and so on (docs/documents.md).
 
     --bilingual F writes the texts of one document with their translations as XLIFF 1.2 (.xlf, .xliff) or TMX, for
@@ -247,6 +248,8 @@ def translate(
       nmt translate --input letter.docx --bilingual letter.xlf
       nmt translate --input letters --output-dir drafts --bilingual reviews
       nmt translate --input letters --output-dir translated --reviewed corrected
+      nmt translate --input de.json --output en.json
+      nmt translate --input texts.csv --columns source=Deutsch,target=English --output texts.en.csv
       nmt translate --input site --output-dir site.en --tm memory.tmx --bilingual review --report report.json
       nmt translate --run runs/multi30k-de-en --input letter.docx --reviewed letter.xlf --output letter.en.docx
       nmt translate --scores --input news.de | sort -g -k2,2 | head
