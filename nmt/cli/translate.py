@@ -183,11 +183,12 @@ def translate(
     row is translated, too. Without --columns, the first row must name both languages, or `source` and `target`; of an
     .xlsx file, all texts are translated.
 
-    If the output exists, and its format has keys, such as .po and .json, only texts that are missing in it, or whose
-    source has changed since, are translated; all others stay as they are, and edited translations always. With
-    --output-dir, other documents are translated again only if their source, the models or the options have changed, and
-    not if they were edited. What was written is remembered in .nmt beside each output. --overwrite translates all again. --report F.json
-    writes for each document how many texts were translated, kept, exact matches and so on (docs/documents.md).
+    If the output exists, and its format has keys, such as .po and .json, only texts that are missing in it, or
+    whose source has changed since, are translated; all others stay as they are, and edited translations always.
+    With --output-dir, other documents are translated again only if their source, the models or the options have
+    changed, and not if they were edited. What was written is remembered in .nmt beside each output. --overwrite
+    translates all again. --report F.json writes for each document how many texts were translated, kept, exact
+    matches and so on (docs/documents.md).
 
     --bilingual F writes the texts of one document with their translations as XLIFF 1.2 (.xlf, .xliff) or TMX, for
     review in a CAT tool; the document is written only with --output. --reviewed F builds the document from such a file.
