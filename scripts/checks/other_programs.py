@@ -7,6 +7,9 @@ readers, by the Python that has it: Debian's translate-toolkit), and with the pr
 lrelease, plparse of GNUstep, aapt2, LibreOffice. A program that is not installed is named and left out. Options are
 those of `nmt translate`. Prints a row for each file and program; the exit status is 1 if a program rejects a file, or
 finds other units or placeholders.
+
+Without a run (RUN is -), each text gets a mark instead of a translation, so that files in any language are checked; the
+table then has a row for each format and program.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from collections import Counter
 from pathlib import Path
 
 from nmt.cli.app import app
-from nmt.documents import format_of
+from nmt.documents import is_translated, open_document
+from nmt.errors import DataError
 
 TOOLKIT = {
     ".json": "jsonl10n.I18NextFile",
@@ -73,13 +77,19 @@ def units(path: Path) -> dict[str, tuple[str, str]]:
 
 
 def placeholders(text: str) -> Counter[str]:
-    """Return the distinct placeholders of a text, which has one form or several."""
+    """Return the distinct placeholders of a text, which has one form or several; of an ICU message, its arguments."""
+    if re.search(r"\{\w+,\s*(plural|select)", text):
+        return Counter({*re.findall(r"\{\w+,", text)})
     return Counter({*PLACEHOLDER.findall(text)})
 
 
 def compared(before: Path, after: Path) -> tuple[str, bool]:
     """Return what Translate Toolkit finds in a document and in its translation, and whether they agree."""
-    sources, translations = units(before), units(after)
+    try:
+        sources = units(before)
+    except subprocess.CalledProcessError:
+        return "the source is not read, either", True
+    translations = units(after)
     n_filled = 0
     different = []
     for (key, (src, first)), (of_translation, (same, tgt)) in zip(sources.items(), translations.items(), strict=False):
@@ -115,22 +125,46 @@ def accepted(path: Path) -> tuple[str, bool] | None:
     return f"{command[0]}: {'accepts it' if done.returncode == 0 and made else last}", done.returncode == 0 and made
 
 
+def marked(folder: Path, output: Path) -> None:
+    """Write the documents of a folder with a mark in each text. Files that are refused are named."""
+    for path in sorted(path for path in folder.rglob("*") if is_translated(path)):
+        try:
+            document = open_document(path, path.read_bytes())
+        except DataError as error:
+            print(f"refused {error}")
+            continue
+        target = output / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(document.translated([f"Xx's {text} é" for text in document.texts]))
+
+
 def main() -> None:
-    run, folder, output, *options = sys.argv[1:]
-    command = ["translate", "--run", run, "--input", folder, "--output-dir", output, *options]
-    app(command, standalone_mode=False)
+    run, *folders = sys.argv[1:]
+    folder, output = map(Path, folders[:2])
+    if run == "-":
+        marked(folder, output)
+    else:
+        options = ["--input", str(folder), "--output-dir", str(output), *folders[2:]]
+        app(["translate", "--run", run, *options], standalone_mode=False)
+    inputs = {path.relative_to(folder): path for path in folder.rglob("*") if is_translated(path)}
+    counts = Counter[tuple[str, str, bool]]()
     problems = 0
-    written = sorted(path for path in Path(output).rglob("*") if path.is_file() and not path.name.startswith("."))
-    inputs = sorted(path for path in Path(folder).rglob("*") if path.is_file() and format_of(path))
-    for after in written:
-        candidates = [path for path in inputs if path.suffix == after.suffix]
-        before = min(candidates, key=lambda path: path.stem != after.stem)
-        found = [compared(before, after)] if after.suffix in TOOLKIT else []
+    for after in sorted(path for path in output.rglob("*.*") if is_translated(path)):
+        name = after.relative_to(output)
+        before = inputs.get(name) or min(
+            (path for path in inputs.values() if path.suffix == after.suffix), key=lambda path: path.stem != after.stem
+        )
+        outcomes = [compared(before, after)] if after.suffix in TOOLKIT else []
         if (by_program := accepted(after)) is not None:
-            found.append(by_program)
-        for outcome, is_right in found:
+            outcomes.append(by_program)
+        for outcome, is_right in outcomes:
             problems += not is_right
-            print(f"{'ok' if is_right else 'WRONG':6}{after.relative_to(output)}: {outcome}")
+            is_toolkit = (outcome, is_right) != by_program
+            counts[after.suffix, "Translate Toolkit" if is_toolkit else outcome.partition(":")[0], is_right] += 1
+            if run != "-" or not is_right:
+                print(f"{'ok' if is_right else 'WRONG':6}{name}: {outcome}")
+    for (suffix, program, is_right), n in sorted(counts.items()):
+        print(f"{suffix:12}{program:20}{'read' if is_right else 'WRONG':6}{n:5}")
     sys.exit(problems > 0)
 
 
