@@ -78,8 +78,8 @@ def units(path: Path) -> dict[str, tuple[str, str]]:
 
 def placeholders(text: str) -> Counter[str]:
     """Return the distinct placeholders of a text, which has one form or several; of an ICU message, its arguments."""
-    if re.search(r"\{\w+,\s*(plural|select)", text):
-        return Counter({*re.findall(r"\{\w+,", text)})
+    if arguments := re.findall(r"\{\w+,\s*(?:plural|select)", text):
+        return Counter({*arguments})
     return Counter({*PLACEHOLDER.findall(text)})
 
 
@@ -155,7 +155,8 @@ def main() -> None:
             (path for path in inputs.values() if path.suffix == after.suffix), key=lambda path: path.stem != after.stem
         )
         outcomes = [compared(before, after)] if after.suffix in TOOLKIT else []
-        if (by_program := accepted(after)) is not None:
+        by_program = accepted(after)
+        if by_program is not None and (by_program[1] or accepted(before) != by_program):  # not what it rejected before
             outcomes.append(by_program)
         for outcome, is_right in outcomes:
             problems += not is_right
