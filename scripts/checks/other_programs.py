@@ -63,7 +63,7 @@ PROGRAMS = {
 }
 """Suffixes of files, and the commands that accept them."""
 PLACEHOLDER = re.compile(
-    r"%(?:\d+\$)?[-+0#]*\d*(?:\.\d+)?(?:h|l|ll|z)?[@a-zA-Z%]\b|%L?\d+|%n|[%$]?\{+[^{}\s]*\}+|\$t\([^)]*\)"
+    r"%(?:\d+\$)?[-+0#]*\d*(?:\.\d+)?(?:h|l|ll|z)?[@a-zA-Z%]\b|%L?\d+|%n|[%$]?\{+[\w.:$-]*\}+|\$t\([^)]*\)"
 )
 BILINGUAL = (".po", ".ts", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
 
@@ -149,7 +149,7 @@ def main() -> None:
     inputs = {path.relative_to(folder): path for path in folder.rglob("*") if is_translated(path)}
     counts = Counter[tuple[str, str, bool]]()
     problems = 0
-    for after in sorted(path for path in output.rglob("*.*") if is_translated(path)):
+    for after in sorted(path for path in output.rglob("[!.]*.*") if ".nmt" not in path.parts and is_translated(path)):
         name = after.relative_to(output)
         before = inputs.get(name) or min(
             (path for path in inputs.values() if path.suffix == after.suffix), key=lambda path: path.stem != after.stem

@@ -22,6 +22,7 @@ from nmt.files.yaml12 import dump_yaml
 from nmt.serve.models import Models, load_direction
 from nmt.serve.service import Service
 from places import ROOT
+from samples_tables import bare_xlsx
 from served import Client, serving
 from tiny_corpus import SETTINGS, tiny_text
 
@@ -144,7 +145,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
         for name in ("letter.reviewed.xlf", "corrected/letter.docx.xlf"):
             Path(name).write_text(f"<xliff>{unit}</xliff>", encoding="utf-8")
         Path("manual.odt").write_bytes(bare_odt("<text:p>Drei.</text:p>"))
-        Path("glossary.tsv").write_text("a\tb\n", encoding="utf-8")
+        Path("texts.csv").write_text("de,en\nEins,\n", encoding="utf-8")
+        Path("words.csv").write_text("ID,Deutsch,English\n7,Eins,\n", encoding="utf-8")
+        Path("texts.xlsx").write_bytes(bare_xlsx({"A": '<row><c r="A1" t="inlineStr"><is><t>Eins</t></is></c></row>'}))
+        Path("site").mkdir()
+        Path("site/index.html").write_text("<p>Eins", encoding="utf-8")
+        for name in ("glossary.tsv", "terms.tsv"):
+            Path(name).write_text("a\tb\n", encoding="utf-8")
         Path("memory.tsv").write_text("de\ten\na\tb\n", encoding="utf-8")
         Path("terms.txt").write_text("\n" * 10, encoding="utf-8")
         for name in ("a", "b"):
