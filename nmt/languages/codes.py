@@ -335,7 +335,7 @@ def language_name(code: str) -> str:
 
 @cache
 def plural_categories(code: str) -> tuple[str, ...]:
-    """Return the plural categories of a language, such as `one` and `other`, in the order of CLDR 46; none if they are
+    """Return the plural categories of a language, such as `one` and `other`, in the order of CLDR 49; none if they are
     unknown."""
     language = tag_of(code).language
     for categories, languages in rows_of("plurals.tsv"):
