@@ -14,7 +14,7 @@ from typing import NamedTuple
 from nmt.documents.types import Document, DocumentOptions, Languages, Rules, in_target, spliced
 from nmt.documents.units import Filled, Unit, message_tokens, open_units, plain
 from nmt.errors import DataError
-from nmt.languages.codes import plural_categories
+from nmt.languages.codes import plural_categories, tag_of
 from nmt.text.message_formats import formats_of
 
 _MAX_DEPTH = 100
@@ -93,12 +93,16 @@ def open_texts(
 ) -> Document:
     """Open a file of texts. spelled: writes a text in place of a part."""
     groups = [*_groups(parts, options)]
+    roots = {part.key.partition(".")[0] for group in groups for part in group.values()}
+    is_stated = len(roots) == 1 and tag_of(*roots).language is not None
     units = []
     for group in groups:
-        last = [*group.values()][-1]
+        form, last = [*group.items()][-1]
         formats = last.formats or formats_of(last.text, frozenset())
         source = {form: [*message_tokens(part.text, formats, by_branch=True)] for form, part in group.items()}
-        units.append(Unit(last.key, source, formats))
+        # an outermost key that states the language differs in the translation
+        key = last.key.partition(".")[2] if is_stated else last.key
+        units.append(Unit(_FORM.split(key)[0] if form else key, source, formats))
 
     def write(units: Sequence[Filled], languages: Languages) -> bytes:
         edits = []

@@ -129,7 +129,8 @@ def open_units(
                 kept = dict.fromkeys(unit.source, previous.translation.get("other", last))
                 if ("" in kept) == ("" in previous.translation):  # both have a plural, or neither
                     kept |= previous.translation
-                filled.append(Filled(unit, kept, frozenset(kept), (), previous))
+                same = {form for form, tokens in unit.source.items() if plain(tokens) == plain(kept[form])}
+                filled.append(Filled(unit, kept, frozenset(kept) - same, (), previous))
                 continue
             translated = {category: passage.translated(results) for category, passage in of_unit.items()}
             forms = {category: tokens for category, (_, tokens) in translated.items()}

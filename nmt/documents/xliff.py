@@ -7,13 +7,14 @@ https://docs.oasis-open.org/xliff/xliff-core/v2.1/xliff-core-v2.1.html
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from nmt.console import printable
 from nmt.documents.inline import Mark, Token
-from nmt.documents.types import Document, DocumentOptions, Languages, check_languages
+from nmt.documents.types import Document, DocumentOptions, Languages, check_languages, spliced
 from nmt.documents.units import Filled, Unit, message_tokens, open_units, plain
 from nmt.documents.xml import Edit, Element, XmlFile, xml_spelled, xml_tokens
 from nmt.errors import DataError
@@ -37,6 +38,8 @@ class _Text(NamedTuple):
     """The element for the translation; None if it is to be added after the source."""
     holders: Sequence[Element]
     """The elements with its state."""
+    frame: tuple[Element, Element | None] | None = None
+    """The source with segments that it is one of, and the empty target of this source, if its segments have none."""
 
     @property
     def has_target(self) -> bool:
@@ -68,8 +71,22 @@ def open_xliff(name: str, content: bytes, options: DocumentOptions) -> Document:
                 check_languages(name, [element.attributes.get(side, "") for side in names], options)
 
     def write(filled: Sequence[Filled], languages: Languages) -> bytes:
-        missing = (text for text in texts if text.is_missing)
-        edits = [edit for text, of_text in zip(missing, filled, strict=True) for edit in _edits(file, text, of_text)]
+        missing = [text for text in texts if text.is_missing]
+        edits: list[Edit] = []
+        framed = defaultdict[object, list[tuple[_Text, Filled, str]]](list)
+        for text, of_text in zip(missing, filled, strict=True):
+            edits += _state_edits(file, text, of_text)
+            content = file.raw(text.source.inside, text.source.inside_end)
+            framed[text.frame or id(text)].append(
+                (text, of_text, xml_spelled(of_text.forms[""]) if of_text.changed else content)
+            )
+        for parts in framed.values():
+            text, of_text, content = parts[0]
+            if text.frame:
+                source, target = text.frame
+                segments = [(part.source, written) for part, _, written in parts]
+                text, content = text._replace(source=source, target=target), _with_segments(file, source, segments)
+            edits.append(_target_edit(file, text, of_text, content))
         for element, attribute in stated.items():
             if languages[1] and not element.attributes.get(attribute):
                 edits.append(file.with_attribute(element, attribute, languages[1].replace("_", "-")))
@@ -88,6 +105,9 @@ def _texts(unit: Element) -> Iterator[_Text]:
         if sources and sources.keys() == targets.keys():
             for mid, segment in sources.items():
                 yield _Text(unit, segment, targets[mid], [states[mid]] if mid in states else holders)
+        elif divided and sources and not (target and target.text.strip()):
+            for mid, segment in sources.items():
+                yield _Text(unit, segment, None, [states[mid]] if mid in states else holders, (divided, target))
         elif whole := divided if sources else source:
             yield _Text(unit, whole, target, holders)
 
@@ -137,21 +157,30 @@ def _tokens(file: XmlFile, source: Element, formats: Sequence[str]) -> Iterator[
         yield token
 
 
-def _edits(file: XmlFile, text: _Text, filled: Filled) -> Iterator[Edit]:
-    """Yield the edits that write a translation and its state."""
-    source = text.source
-    content = xml_spelled(filled.forms[""]) if filled.changed else file.raw(source.inside, source.inside_end)
+def _with_segments(file: XmlFile, source: Element, segments: Iterable[tuple[Element, str]]) -> str:
+    """Return the content of a source with other segments."""
+    start = source.inside
+    edits = [(segment.inside - start, segment.inside_end - start, text.encode()) for segment, text in segments]
+    return spliced(file.data[start : source.inside_end], edits).decode()
+
+
+def _state_edits(file: XmlFile, text: _Text, filled: Filled) -> Iterator[Edit]:
+    """Yield the edits that write the state of a translation."""
     for holder in text.holders:
         for key, value in _states(holder.name, filled).items():
             if key in holder.attributes or holder.name != "trans-unit":
                 yield file.with_attribute(holder, key, value)
+
+
+def _target_edit(file: XmlFile, text: _Text, filled: Filled, content: str) -> Edit:
+    """Return the edit that writes a translation, into its target or a new one after the source."""
+    source = text.source
     if text.target:
-        yield file.with_content(text.target, content)
-        return
+        return file.with_content(text.target, content)
     tag = re.sub(r"(?s)(seg-)?source.*", "target", file.raw(source.start + 1, source.inside))  # with its prefix
     added = _states("target", filled).items() if text.unit in text.holders else ()
     attributes = "".join(f' {key}="{value}"' for key, value in added)
-    yield source.end, source.end, f"{file.indentation(source)}<{tag}{attributes}>{content}</{tag}>"
+    return source.end, source.end, f"{file.indentation(source)}<{tag}{attributes}>{content}</{tag}>"
 
 
 def _states(name: str, filled: Filled) -> dict[str, str]:

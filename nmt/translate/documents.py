@@ -18,7 +18,7 @@ from nmt.console import Progress, amount, say
 from nmt.documents import FORMATS, Columns, Document, format_of, has_markup, is_translated, read_document
 from nmt.documents.names import target_names
 from nmt.documents.types import Languages
-from nmt.documents.units import TOO_LONG
+from nmt.documents.units import OTHER_PLACEHOLDERS, TOO_LONG
 from nmt.errors import ConfigError, DataError
 from nmt.files.read import checksum
 from nmt.files.write import open_output, refuse_overwriting, replace_file, work_directory
@@ -315,7 +315,7 @@ def _write(
         "texts": len(document.texts),
         "exact_matches": sum(best.match == "exact" for best in translations),
         "low_confidence": sum(are_low) if are_low else None,
-        "lost_placeholders": sum(map(bool, lacking)),
+        "lost_placeholders": max(sum(map(bool, lacking)), len(document.problems.get(OTHER_PLACEHOLDERS, ()))),
         "too_long": len(document.problems.get(TOO_LONG, ())),
         "kept": len(document.kept),
         "notes": document.notes(),

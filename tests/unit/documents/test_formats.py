@@ -73,3 +73,15 @@ def test_damaged_document_raises_or_is_written(name: str) -> None:
             assert "\n" not in str(error) and str(error).isprintable() and name in str(error)
     assert n_opened < 200 or PurePath(name).suffix in (".txt", ".html", ".srt", ".properties", ".md")  # always valid
     assert time.process_time() - begun < 60
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_kept_translations_are_written_as_they_are(name: str) -> None:
+    languages = ("de", "en" if PurePath(name).suffix in BILINGUAL else "pl")
+    document = open_document(name, SAMPLES[name], *languages)
+    written = document.translated([f"A {text} & 'b'" for text in document.texts], languages)
+    again, previous = open_document(name, SAMPLES[name], *languages), open_document(name, written).units
+    again.keep({key: previous[key] for key, unit in again.units.items() if not unit.target})
+    if again.units:
+        assert again.texts == []
+        assert again.translated([], languages) == written

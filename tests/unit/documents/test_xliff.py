@@ -45,8 +45,8 @@ def test_texts_and_keys_are_those_without_translation() -> None:
             ("messages.ts/title", "Willkommen, !"), ("messages.ts/menu.open", "Datei &öffnen …jetzt"),
             ("messages.ts/2", "Es gibt %d Dateien"), ("messages.ts/6", "Doch wieder"),
             ("messages.ts/7", "Erste Zeile"), ("messages.ts/7", "Zweite Zeile"),
-            ("messages.ts/8", "Ein kleiner Hund und bellt"), ("messages.ts/9", "Zwei Sätze."),
-            ("messages.ts/9", "Der zweite."),
+            ("messages.ts/8", "Ein kleiner Hund und bellt"), ("messages.ts/9/0", "Zwei Sätze."),
+            ("messages.ts/9/1", "Der zweite."),
         ],
         "b.xliff": [
             ("handbuch.docx/u1", "Hallo Welt!"), ("handbuch.docx/u1#2", "Der zweite Satz."),
