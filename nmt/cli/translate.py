@@ -398,7 +398,8 @@ def _beside(path: Path, source: str, target: str, overwrite: bool = False) -> st
         written = Path(*path.parts[:-3], named)
         written.parent.mkdir(parents=True, exist_ok=True)
     if written.exists() and not overwrite:
-        raise DataError(f"{written}: exists, and is not overwritten; choose the file to write with --output")
+        advice = "choose another file with --output, or give --overwrite"
+        raise DataError(f"{written}: exists, and is not overwritten; {advice}")
     return str(written)
 
 

@@ -296,6 +296,8 @@ def _write(
     """
     with ExitStack() as opened:  # before translation, to find errors early
         if previous is not None:  # opened first, so that it is replaced last
+            if not (folder := previous.at.parent.parent).is_dir():
+                raise DataError(f"{folder}: no such directory")
             previous.at.parent.mkdir(exist_ok=True)
             record = opened.enter_context(open_output(previous.at))
         files = [opened.enter_context(open_output(name)) for name in outputs]
