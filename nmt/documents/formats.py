@@ -65,7 +65,7 @@ _BY_PO = "convert it to PO with po4a, and back afterwards"
 _REJECTED = (
     (".stringsdict", "plural forms of Apple", "export the texts of the project as XLIFF", ""),
     (".xcstrings", "a string catalog of Apple", "export the texts of the project as XLIFF", ""),
-    (".ftl", "Fluent messages", "convert them to PO with fluent2po of Translate Toolkit", ""),
+    (".ftl", "Fluent messages", "convert them to XLIFF or JSON", ""),
     (".toml", "TOML", "convert it to JSON or YAML", ""),
     (".ini", "settings", "convert them to PO with ini2po of Translate Toolkit", ""),
     (".pot", "a template of gettext", "make a .po file of it with msginit", "a PO file of gettext"),
