@@ -9,14 +9,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from nmt.documents.inline import Mark, Text, Token
+from nmt.documents.keyed import unescaped
 from nmt.documents.types import Document, DocumentOptions, Languages
 from nmt.documents.units import Filled, Unit, message_tokens, open_units
 from nmt.documents.xml import Edit, Element, XmlFile, xml_spelled, xml_tokens
 from nmt.text.message_formats import formats_of
 
 _REFERENCE = re.compile(r"\s*[@?][\w.:+*/]+\s*")
-_SIGN = re.compile(r'(\\[nt]|")|\\u([0-9A-Fa-f]{4})|\\(.)')
-"""Matches a line break, a tab or a quote, around which white space counts; a code; or a sign after a backslash."""
+_SIGN = re.compile(r'(\\u[0-9A-Fa-f]{4}|\\.|")')
+_APART = ("\\n", "\\t", '"')
+"""A line break, a tab, and a quote, around which white space counts."""
 
 
 def open_resources(name: str, content: bytes, _: DocumentOptions) -> Document:
@@ -27,8 +29,7 @@ def open_resources(name: str, content: bytes, _: DocumentOptions) -> Document:
     for element in file.elements("resources", frozenset({"string", "string-array", "plurals"})):
         if element.inherited("translatable") == "false":
             continue
-        parts = map(element.attributes.get, ("name", "product"))
-        key = "/".join(filter(None, parts))
+        key = "/".join(filter(None, map(element.attributes.get, ("name", "product"))))
         for in_list, forms in _forms(element):
             if not all(_REFERENCE.fullmatch(item.text) for item in forms.values()):
                 items.append(forms)
@@ -54,31 +55,24 @@ def _forms(element: Element) -> Iterator[tuple[str, Mapping[str, Element]]]:
 
 
 def _unit(file: XmlFile, key: str, forms: Mapping[str, Element]) -> Unit:
-    formats = formats_of("".join(item.text for item in forms.values()), frozenset())
+    formats = formats_of("".join(item.text for item in forms.values()))
 
     def text_tokens(text: str) -> Iterator[Token[str]]:
         for token in message_tokens(re.sub(r"\s", " ", text), formats):
             yield from [token] if isinstance(token, Mark) else _unescaped(token.text)
 
-    source = {category: [*xml_tokens(file, item, text_tokens, _is_opaque)] for category, item in forms.items()}
+    # xliff:g is not to be translated
+    source = {form: [*xml_tokens(file, item, text_tokens, lambda it: it.name == "g")] for form, item in forms.items()}
     return Unit(key, source, formats)
-
-
-def _is_opaque(element: Element) -> bool:
-    return element.name == "g"  # xliff:g, which is not to be translated
 
 
 def _unescaped(text: str) -> Iterator[Token[str]]:
     """Divide a text at line breaks, tabs and quotes."""
-    end = 0
-    for sign in _SIGN.finditer(text):
-        yield Text(text[end : sign.start()])
-        if sign[1]:
-            yield Mark("point" if sign[1] == '"' else "break", sign[1])
+    for part in _SIGN.split(text):
+        if part in _APART:
+            yield Mark("point" if part == '"' else "break", part)
         else:
-            yield Text(chr(int(sign[2], 16)) if sign[2] else sign[3])
-        end = sign.end()
-    yield Text(text[end:])
+            yield Text(unescaped(part))
 
 
 def _spelled(tokens: Sequence[Token[str]]) -> str:
@@ -91,12 +85,11 @@ def _spelled(tokens: Sequence[Token[str]]) -> str:
 
 def _edits(file: XmlFile, forms: Mapping[str, Element], filled: Filled) -> Iterator[Edit]:
     """Yield the edits that write the changed plural forms of a text, and add the missing ones after the last."""
-    last = [*forms.values()][-1]
-    indentation = file.indentation(last)
+    *_, last = forms.values()
     added = ""
     for category, tokens in filled.forms.items():
         if category not in forms:
-            added += f'{indentation}<item quantity="{category}">{_spelled(tokens)}</item>'
+            added += f'{file.indentation(last)}<item quantity="{category}">{_spelled(tokens)}</item>'
         elif category in filled.changed:
             yield file.with_content(forms[category], _spelled(tokens))
     yield last.end, last.end, added

@@ -98,7 +98,7 @@ def open_texts(
     units = []
     for group in groups:
         form, last = [*group.items()][-1]
-        formats = last.formats or formats_of(last.text, frozenset())
+        formats = last.formats or formats_of(last.text)
         source = {form: [*message_tokens(part.text, formats, by_branch=True)] for form, part in group.items()}
         # an outermost key that states the language differs in the translation
         key = last.key.partition(".")[2] if is_stated else last.key

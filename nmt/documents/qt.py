@@ -13,6 +13,7 @@ from nmt.documents.units import Filled, Unit, message_tokens, open_units
 from nmt.documents.xml import Edit, Element, XmlFile, xml_spelled, xml_tokens
 from nmt.languages.codes import plural_categories
 
+_NUMBERS = "012345"  # of plural forms, of which a language has at most six
 _FORMATS = ("qt-format", "qt-plural-format")
 
 
@@ -21,26 +22,23 @@ def open_ts(name: str, content: bytes, options: DocumentOptions) -> Document:
     file = XmlFile(name, content)
     translations: list[Element] = []
     units = []
-    root = None
     context = ""
     for element in file.elements("TS", frozenset({"name", "message"})):
-        *_, root = element.around()
         if element.name == "name":
             context = element.text
-            continue
+            check_languages(name, [*map(element.inherited, ("sourcelanguage", "language"))], options)
         source, translation = element.child("source"), element.child("translation")
-        if source is None or translation is None:
+        if not (source and translation):
             continue
         unit = _unit(file, context, element, source, translation)
         if unit.target or unit.state == "unfinished":
             units.append(unit)
             translations += [translation] * (not unit.target)
-    if root is not None:
-        check_languages(name, [root.attributes.get(key, "") for key in ("sourcelanguage", "language")], options)
 
     def write(units: Sequence[Filled], languages: Languages) -> bytes:
         edits = [_edit(file, *pair, languages[1]) for pair in zip(translations, units, strict=True)]
-        if root is not None and languages[1] and not root.attributes.get("language"):
+        *_, root = translations[0].around() if translations else (None,)
+        if root and languages[1] and not root.attributes.get("language"):
             edits.append(file.with_attribute(root, "language", languages[1].replace("-", "_")))
         return file.written(edits)
 
@@ -48,40 +46,36 @@ def open_ts(name: str, content: bytes, options: DocumentOptions) -> Document:
 
 
 def _unit(file: XmlFile, context: str, message: Element, source: Element, translation: Element) -> Unit:
-    is_plural = message.attributes.get("numerus") == "yes"
-    formats = _FORMATS[: 1 + is_plural]
-
     def tokens(element: Element) -> Sequence[Token[str]]:
-        return [*xml_tokens(file, element, lambda text: message_tokens(text, formats))]
+        return [*xml_tokens(file, element, lambda text: message_tokens(text, _FORMATS))]
 
     comment = message.child("comment")
-    key = f"{context}: {message.attributes.get('id') or source.text}{f' ({comment.text})' if comment else ''}"
-    forms = {str(number): form for number, form in enumerate(translation.children("numerusform"))} or {"": translation}
+    key = f"{context}: {source.text}{f' ({comment.text})' if comment else ''}"
+    forms = dict(zip(_NUMBERS, translation.children("numerusform"), strict=False)) or {"": translation}
     target = {number: tokens(form) for number, form in forms.items()} if translation.text.strip() else {}
-    form = {"other" if is_plural else "": tokens(source)}
-    return Unit(key, form, formats, None, target, translation.attributes.get("type", ""))
+    form = "other" if message.attributes.get("numerus") == "yes" else ""
+    return Unit(key, {form: tokens(source)}, _FORMATS, None, target, translation.attributes.get("type", ""))
 
 
 def _edit(file: XmlFile, translation: Element, filled: Filled, language: str) -> Edit:
     """Return the edit that writes a translation. A new one is unfinished, so that Qt Linguist shows it for review."""
-    state = filled.previous.state if filled.previous else "unfinished"
     forms = filled.forms
     if "" in forms:
         content = xml_spelled(forms[""])
     else:
         places = [*translation.children("numerusform")]
-        indentation = file.indentation(places[0]) if places else ""
         n_forms = len(places) if len(places) > 1 else _n_forms(language)
-        texts = (xml_spelled(forms.get(str(number), forms["other"])) for number in range(n_forms))
-        content = "".join(f"{indentation}<numerusform>{text}</numerusform>" for text in texts)
-        if places:
-            content += file.raw(places[-1].end, translation.inside_end)
-    attributes = f' type="{state}"' if state else ""
-    return translation.start, translation.end, f"<translation{attributes}>{content}</translation>"
+        blank = file.indentation(places[0]) if places else ""
+        texts = (xml_spelled(forms.get(number, forms["other"])) for number in _NUMBERS[:n_forms])
+        content = "".join(f"{blank}<numerusform>{text}</numerusform>" for text in texts)
+        content += file.raw(places[-1].end, translation.inside_end) if places else ""
+    is_finished = filled.previous and not filled.previous.state
+    tag = "translation" if is_finished else 'translation type="unfinished"'
+    return translation.start, translation.end, f"<{tag}>{content}</translation>"
 
 
 def _n_forms(language: str) -> int:
     """Return the number of plural forms of whole numbers, those that Qt distinguishes."""
     categories = plural_categories(language)
-    of_fractions = categories in (("one", "few", "many", "other"), ("one", "many", "other"))
-    return max(1, len(categories) - of_fractions)
+    has_fractions = "many" in categories and "two" not in categories  # a form of fractions or of millions
+    return max(1, len(categories) - has_fractions)

@@ -126,7 +126,7 @@ def _identified(element: Element | None, attribute: str) -> dict[str, Element]:
 
 def _unit(file: XmlFile, text: _Text) -> Unit:
     attributes = text.unit.attributes
-    formats = formats_of(text.source.text, frozenset())
+    formats = formats_of(text.source.text)
     tokens = [*_tokens(file, text.source, formats)]
     width = re.fullmatch(r"(\d{1,9})char", attributes.get("maxwidth", "") + attributes.get("size-unit", ""))
     # without marks, which a translation has, too

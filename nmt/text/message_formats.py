@@ -89,7 +89,7 @@ _ICU_ARGUMENT = re.compile(
 )
 
 
-def formats_of(text: str, flags: Set[str]) -> list[str]:
+def formats_of(text: str, flags: Set[str] = frozenset()) -> list[str]:
     """Return at least one of the `GRAMMARS` for a text, given flags; ICU messages (`{n, plural, ...}`) need no flag."""
     return sorted(flags & GRAMMARS.keys()) or ["icu-format" if _ICU_ARGUMENT.search(text) else ""]
 
