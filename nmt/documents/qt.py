@@ -20,7 +20,7 @@ _FORMATS = ("qt-format", "qt-plural-format")
 def open_ts(name: str, content: bytes, options: DocumentOptions) -> Document:
     """Open a .ts file. Raises DataError if it is malformed, or in other languages."""
     file = XmlFile(name, content)
-    translations: list[Element] = []
+    translations = []
     units = []
     context = ""
     for element in file.elements("TS", frozenset({"name", "message"})):
@@ -33,12 +33,13 @@ def open_ts(name: str, content: bytes, options: DocumentOptions) -> Document:
         unit = _unit(file, context, element, source, translation)
         if unit.target or unit.state == "unfinished":
             units.append(unit)
-            translations += [translation] * (not unit.target)
+            if not unit.target:
+                translations.append(translation)
 
     def write(units: Sequence[Filled], languages: Languages) -> bytes:
         edits = [_edit(file, *pair, languages[1]) for pair in zip(translations, units, strict=True)]
-        *_, root = translations[0].around() if translations else (None,)
-        if root and languages[1] and not root.attributes.get("language"):
+        if translations and languages[1] and not translations[0].inherited("language"):
+            *_, root = translations[0].around()
             edits.append(file.with_attribute(root, "language", languages[1].replace("-", "_")))
         return file.written(edits)
 
