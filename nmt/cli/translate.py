@@ -251,7 +251,7 @@ def translate(
       nmt translate --input letters --output-dir translated --reviewed corrected
       nmt translate --input de.json --output en.json
       nmt translate --input texts.csv --columns source=Deutsch,target=English --output texts.en.csv
-      nmt translate --input site --output-dir site.en --tm memory.tmx --bilingual review --report report.json
+      nmt translate --input website --output-dir website.en --tm memory.tmx --bilingual review --report report.json
       nmt translate --run runs/multi30k-de-en --input letter.docx --reviewed letter.xlf --output letter.en.docx
       nmt translate --scores --input news.de | sort -g -k2,2 | head
       nmt translate --confidence --input news.de --output news.tsv

@@ -148,8 +148,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, nmt: Command) -> Path:
         Path("texts.csv").write_text("de,en\nEins,\n", encoding="utf-8")
         Path("words.csv").write_text("ID,Deutsch,English\n7,Eins,\n", encoding="utf-8")
         Path("texts.xlsx").write_bytes(bare_xlsx({"A": '<row><c r="A1" t="inlineStr"><is><t>Eins</t></is></c></row>'}))
-        Path("site").mkdir()
-        Path("site/index.html").write_text("<p>Eins", encoding="utf-8")
+        Path("website").mkdir()
+        Path("website/index.html").write_text("<p>Eins", encoding="utf-8")
         for name in ("glossary.tsv", "terms.tsv"):
             Path(name).write_text("a\tb\n", encoding="utf-8")
         Path("memory.tsv").write_text("de\ten\na\tb\n", encoding="utf-8")

@@ -60,6 +60,7 @@ def test_written_document_is_opened_again(name: str) -> None:
     assert content_of(again.translated(again.texts)) == content_of(written)
 
 
+@pytest.mark.usefixtures("no_coverage")
 @pytest.mark.parametrize("name", SAMPLES)
 def test_damaged_document_raises_or_is_written(name: str) -> None:
     begun = time.process_time()

@@ -86,8 +86,9 @@ def test_emphasis_beside_letter_and_bracket_is_written_as_element() -> None:
     assert translated("**Achtung** Jetzt", "AchtungもJetzt") == "**Achtung**もJetzt"
 
 
+@pytest.mark.usefixtures("no_coverage")
 @pytest.mark.parametrize(
-    "content", ["[" * 200_000, "*a" * 50_000, ">" * 10_000, "`" * 50_000, "|a" * 5000 + "\n" + "|-" * 5000]
+    "content", ["[" * 50_000, "*a" * 50_000, ">" * 10_000, "`" * 50_000, "|a" * 5000 + "\n" + "|-" * 5000]
 )
 def test_unusual_markup_takes_linear_time(content: str) -> None:
     begun = time.process_time()
