@@ -13,6 +13,7 @@ from document_samples import SAMPLES, damaged
 from nmt.documents import FORMATS, Document, open_document
 from nmt.errors import DataError
 from nmt.languages.codes import language_of
+from untraced import untraced
 
 BILINGUAL = {".po", ".csv", ".tsv", ".ts", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"}
 
@@ -60,19 +61,20 @@ def test_written_document_is_opened_again(name: str) -> None:
     assert content_of(again.translated(again.texts)) == content_of(written)
 
 
-@pytest.mark.usefixtures("no_coverage")
 @pytest.mark.parametrize("name", SAMPLES)
 def test_damaged_document_raises_or_is_written(name: str) -> None:
     begun = time.process_time()
     n_opened = 0
-    for content in damaged(SAMPLES[name]):
-        try:
-            document: Document = open_document(name, content, "de", "en")
-            document.translated([*map(shouted, document.texts)], ("de", "en"))
-            n_opened += 1
-        except DataError as error:
-            assert "\n" not in str(error) and str(error).isprintable() and name in str(error)
-    assert n_opened < 200 or PurePath(name).suffix in (".txt", ".html", ".srt", ".properties", ".md")  # always valid
+    with untraced():
+        for content in damaged(SAMPLES[name]):
+            try:
+                document: Document = open_document(name, content, "de", "en")
+                document.translated([*map(shouted, document.texts)], ("de", "en"))
+                n_opened += 1
+            except DataError as error:
+                assert "\n" not in str(error) and str(error).isprintable() and name in str(error)
+    is_always_valid = PurePath(name).suffix in (".txt", ".html", ".srt", ".properties", ".md", ".markdown")
+    assert n_opened < 200 or is_always_valid
     assert time.process_time() - begun < 60
 
 

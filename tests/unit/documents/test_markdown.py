@@ -86,7 +86,6 @@ def test_emphasis_beside_letter_and_bracket_is_written_as_element() -> None:
     assert translated("**Achtung** Jetzt", "AchtungもJetzt") == "**Achtung**もJetzt"
 
 
-@pytest.mark.usefixtures("no_coverage")
 @pytest.mark.parametrize(
     "content", ["[" * 50_000, "*a" * 50_000, ">" * 10_000, "`" * 50_000, "|a" * 5000 + "\n" + "|-" * 5000]
 )
